@@ -10,8 +10,8 @@ from tests.support.processes import Machine, copy_of, new_database, serve_site
 @pytest.fixture(autouse=True)
 def anywhere(settings):
     """Let connections that this process stores use any path. Separate tests cover the confinement of paths."""
-    said = {OUTPUT_ROOT.path: "/", FILE_ROOTS.path: ("/",)}
-    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
+    values = {OUTPUT_ROOT.path: "/", FILE_ROOTS.path: ("/",)}
+    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **values}
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def machine(template, tmp_path, django_db_blocker):
 
 @pytest.fixture
 def cluster(machine):
-    """Return a cluster of daemons on that machine, with none started yet."""
+    """Return a cluster of daemons on the machine, with none started yet."""
     return Cluster(machine)
 
 

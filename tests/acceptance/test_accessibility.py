@@ -119,9 +119,9 @@ def pages(machine, settings, monkeypatch, tmp_path):
     paths += [f"/runs/comparison/?earlier={earlier}&later={later}", "/nothing/"]
     shown = rendered(client_of(is_superuser=True), paths)
     # The pages really show their content: goals, a difference of versions, an archived exchange, and a branch.
-    said = "\n".join(shown.values())
+    pages = "\n".join(shown.values())
     wanted = ("the host allows 1.0/s", "a new line", "X-A: ", "/jobs/b")
-    assert [text for text in wanted if text not in said] == []
+    assert [text for text in wanted if text not in pages] == []
     # The login page has both ways to log in.
     settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, ISSUER.path: "https://login.example"}
     proof = f"/webmasters/h7.example/proof/?{urlencode({'request': make('h7.example', gap=10.0).text})}"
@@ -181,7 +181,7 @@ def add_versions_and_an_archive(connection, directory):
 
 
 def rendered(client, paths):
-    """Return the pages by their addresses. A page of the set-up, or of an error, must use our own template."""
+    """Return pages by address. A page of the set-up or of an error is left out if earlier pages have its templates."""
     shown, seen = {}, set()
     for path in paths:
         answer = client.get(path)

@@ -71,23 +71,23 @@ def test_each_restore_has_a_new_incarnation(old, new, place):
 
 
 def test_a_restore_refuses_to_overwrite_existing_data(old, place):
-    said = old.run("backup", "restore", "--from", place, code=2)
+    error = old.run("backup", "restore", "--from", place, code=2)
 
-    assert "has a database already. Add --keep-old DIRECTORY" in said
+    assert "has a database already. Add --keep-old DIRECTORY" in error
 
 
 def test_a_restore_refuses_a_database_that_a_process_uses(old, place):
     with old.server():
-        said = old.run("backup", "restore", "--from", place, "--keep-old", old.directory / "before", code=2)
+        error = old.run("backup", "restore", "--from", place, "--keep-old", old.directory / "before", code=2)
 
-    assert "processes use the database" in said.lower()
+    assert "processes use the database" in error.lower()
     assert Home(old.var / "postgres").data.exists()
 
 
 def test_a_restore_refuses_another_passphrase(new, place):
-    said = new.run("backup", "restore", "--from", place, code=2, CRAWLCTL_BACKUP_PASSPHRASE="wrong")
+    error = new.run("backup", "restore", "--from", place, code=2, CRAWLCTL_BACKUP_PASSPHRASE="wrong")
 
-    assert "passphrase does not open the secret key" in said
+    assert "passphrase does not open the secret key" in error
     assert not new.data.exists()
 
 
@@ -96,8 +96,8 @@ def test_all_parts_of_a_backup_with_a_passphrase_are_sealed(old, new, place):
     assert (place / first["data"]["key"]).read_bytes()[:4] == ZSTANDARD
     assert (place / second["data"]["key"]).read_bytes().startswith(b"crawlctl sealed file 1\n")
 
-    said = new.run("backup", "restore", "--from", place, code=2)
-    assert f"The backup {second['name']} is sealed. Give the passphrase of its time" in said
+    error = new.run("backup", "restore", "--from", place, code=2)
+    assert f"The backup {second['name']} is sealed. Give the passphrase of its time" in error
     assert not new.data.exists()
 
     unproven = "It is not sealed as a whole, so nothing proves its origin"
@@ -112,14 +112,14 @@ def test_all_parts_of_a_backup_with_a_passphrase_are_sealed(old, new, place):
 def test_a_restore_refuses_a_time_that_no_backup_reaches(old, new, place):
     first, _ = old.backups(place)
 
-    said = new.run("backup", "restore", "--from", place, "--to", "2001-01-01T00:00Z", code=2)
-    assert "no backup in" in said.lower()
-    assert f"{first['name']}: only {first['ended'][:10]}" in said
-    assert "reaches 2001-01-01 00:00:00 UTC" in said
+    error = new.run("backup", "restore", "--from", place, "--to", "2001-01-01T00:00Z", code=2)
+    assert "no backup in" in error.lower()
+    assert f"{first['name']}: only {first['ended'][:10]}" in error
+    assert "reaches 2001-01-01 00:00:00 UTC" in error
     assert not new.data.exists()
 
-    said = new.run("backup", "restore", "--from", place, "--backup", first["name"])
-    assert "The secret key was not restored" in said
+    output = new.run("backup", "restore", "--from", place, "--backup", first["name"])
+    assert "The secret key was not restored" in output
 
 
 def test_a_damaged_backup_is_found_and_never_restored(old, new, place):
@@ -177,10 +177,10 @@ def test_a_database_account_without_permission_is_refused(old, place):
     with old.server() as address:
         with psycopg.connect(address, autocommit=True) as connection:
             connection.execute("CREATE ROLE weak LOGIN IN ROLE pg_read_all_data")
-        said = old.run("backup", "--to", place, code=2, DATABASE_URL=address.replace("crawlctl@", "weak@"))
+        error = old.run("backup", "--to", place, code=2, DATABASE_URL=address.replace("crawlctl@", "weak@"))
 
-    assert "ALTER ROLE" in said
-    assert "docs/deploying.md" in said
+    assert "ALTER ROLE" in error
+    assert "docs/deploying.md" in error
 
 
 def test_invalid_options_of_a_backup_end_the_command_with_2(old, place):

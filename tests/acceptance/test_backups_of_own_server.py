@@ -47,6 +47,6 @@ def test_a_drill_of_a_restore_refuses_an_external_server(machine, tmp_path):
     drill = machine.start("drill", "restore", "--from", tmp_path)
 
     assert drill.wait() == 2
-    [said] = drill.err.strip().splitlines()
-    assert "DATABASE_URL names a server of your own" in said
-    assert "docs/deploying.md shows a drill with pgBackRest" in said
+    [error] = drill.err.strip().splitlines()
+    assert "DATABASE_URL names a server of your own" in error
+    assert "docs/deploying.md shows a drill with pgBackRest" in error

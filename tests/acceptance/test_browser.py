@@ -62,9 +62,9 @@ def browser(chromium, tmp_path_factory):
     words = [*ENDS_WITH_PYTEST, chromium, "--remote-debugging-port=0", f"--user-data-dir={directory}"]
     with subprocess.Popen([*words, *_QUIET], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
-            said = wait_for(lambda: _content(directory / "DevToolsActivePort"), saying="the browser listens")
+            content = wait_for(lambda: _content(directory / "DevToolsActivePort"), saying="the browser listens")
             with sync_playwright() as playwright, database_beside_event_loop():
-                yield playwright.chromium.connect_over_cdp(f"http://127.0.0.1:{said.split()[0]}")
+                yield playwright.chromium.connect_over_cdp(f"http://127.0.0.1:{content.split()[0]}")
         finally:
             process.terminate()
 
@@ -98,10 +98,10 @@ def web(machine):
 
 
 def _address(command):
-    said = wait_for(
+    addresses = wait_for(
         lambda: re.search(r"http://127\.0\.0\.1:\d+", command.out), saying="the web server prints its address"
     )
-    return said[0]
+    return addresses[0]
 
 
 @contextmanager
@@ -462,10 +462,10 @@ def test_symbols_of_the_set_up_pages_have_names(browser, web, machine):
 
 def controls_without_name(page):
     """Return links and buttons that have no name for a screen reader."""
-    told = page.locator("body").aria_snapshot()
-    assert "- link " in told
-    assert "- button " in told
-    return re.findall(r"- (?:link|button):?$", told, re.MULTILINE)
+    snapshot = page.locator("body").aria_snapshot()
+    assert "- link " in snapshot
+    assert "- button " in snapshot
+    return re.findall(r"- (?:link|button):?$", snapshot, re.MULTILINE)
 
 
 def test_a_job_is_made_started_and_aborted_by_keyboard_only(browser, web, serve):
@@ -627,17 +627,17 @@ def test_the_cluster_is_watched_and_a_node_drained_in_the_browser(browser, web, 
 
 
 def test_distributed_jobs_are_watched_and_disabled_in_the_browser(browser, web, machine, tmp_path):
-    said = {"CRAWLCTL_DISTRIBUTED_JOBS": "tests.support.distributed_jobs:Diary", DIARY: str(tmp_path / "diary")}
+    environment = {"CRAWLCTL_DISTRIBUTED_JOBS": "tests.support.distributed_jobs:Diary", DIARY: str(tmp_path / "diary")}
     with visitor(browser, web) as page:
         page.goto("/cluster/jobs/")
         row = page.locator("[data-list=jobs] [data-key=diary]")
 
-        machine.start("runjobs", **said)
+        machine.start("runjobs", **environment)
         expect(row.locator("[data-cell=shared]")).to_have_text("6 of 6 assigned", timeout=60_000)
         row.get_by_role("link", name="diary").click()
         expect(page.locator("[data-list=pool] [data-key]")).to_have_count(6)
         expect(page.locator("[data-list=nodes] [data-key]")).to_have_count(1)
-        machine.start("runjobs", **said)
+        machine.start("runjobs", **environment)
         expect(page.locator("[data-list=nodes] [data-key]")).to_have_count(2, timeout=60_000)
         page.go_back()
         expect(row.locator("[data-cell=able]")).to_have_text("2", timeout=60_000)

@@ -118,10 +118,10 @@ def test_clocks_that_disagree_by_hours_change_nothing(cluster, serve):
 def read_hours(environment):
     """Return the time in hours that a Python process with this environment reads."""
     asked = [sys.executable, "-W", "ignore", "-c", "import datetime; print(datetime.datetime.now().timestamp())"]
-    said = subprocess.run(
+    process = subprocess.run(
         asked, env={**os.environ, **environment}, capture_output=True, text=True, check=True, cwd=ROOT
     )
-    return float(said.stdout) / 3600
+    return float(process.stdout) / 3600
 
 
 # --- Members -------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def test_the_manager_of_a_crawl_keeps_its_sessions_open(machine, serve):
 
 
 def sessions_of(cluster, *daemons):
-    """Return the number of database sessions that each of these daemons has."""
+    """Return the different numbers of database sessions that these daemons have."""
     ids = [str(cluster.node_of(daemon).id) for daemon in daemons]
     rows = cluster.database.rows(
         "SELECT left(application_name, 36) AS node, count(*) AS sessions FROM pg_stat_activity "

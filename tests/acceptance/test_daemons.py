@@ -251,5 +251,5 @@ def test_a_job_with_a_full_output_pauses_and_continues_when_there_is_room(cluste
 
 
 def lines_so_far(path):
-    """Return the complete lines of an output that is being written."""
+    """Return the lines of an output that is being written. The last line may be incomplete."""
     return path.read_bytes().splitlines() if path.exists() else []

@@ -74,10 +74,10 @@ def machine(server, tmp_path):
 def start_everything(machine, **environment):
     """Start `manage.py run` with two workers. Return the process and the administrator's client."""
     running = machine.start("run", "--workers", 2, CRAWLCTL_ADMIN_PASSWORD=PASSWORD, **environment)
-    said = wait_for(
+    output = wait_for(
         lambda: running.out if "web interface: " in running.out else None, saying="the web server prints its address"
     )
-    browser = Browser(said.split("web interface: ")[1].split()[0])
+    browser = Browser(output.split("web interface: ")[1].split()[0])
     wait_for(lambda: browser.ask("/login/")[0] == 200, saying="the web server answers")
     browser.log_in()
     return running, browser

@@ -22,10 +22,10 @@ def test_a_crawl_with_too_many_removals_ends_with_3_until_an_approval(machine, s
 
     assert (second.code, second.facts["reason"]) == (3, "held")
     assert not [line for line in read_lines(output, since=written) if line["action"] == "delete"]
-    said = second.err.splitlines()[-1]
-    assert "59 of 60 documents would be removed (98 %)" in said
-    assert "The job's own rules and seeds exclude 59 of them." in said
-    assert "crawlctl job site allow-removals" in said
+    message = second.err.splitlines()[-1]
+    assert "59 of 60 documents would be removed (98 %)" in message
+    assert "The job's own rules and seeds exclude 59 of them." in message
+    assert "crawlctl job site allow-removals" in message
 
     assert ended(machine.start("job", "site", "allow-removals")).code == 0
     third = ended(machine.start("crawl", "--resume", "--job", "site", "--json"))

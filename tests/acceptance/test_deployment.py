@@ -107,8 +107,8 @@ def test_systemd_accepts_the_units(tmp_path):
 
     verified = subprocess.run(["systemd-analyze", "verify", *units], capture_output=True, text=True, check=False)
 
-    said = [line for line in verified.stderr.splitlines() if str(tmp_path) in line or "crawlctl" in line]
-    assert (verified.returncode, said) == (0, [])
+    warnings = [line for line in verified.stderr.splitlines() if str(tmp_path) in line or "crawlctl" in line]
+    assert (verified.returncode, warnings) == (0, [])
 
 
 # --- The commands --------------------------------------------------------------------------------

@@ -102,14 +102,14 @@ def test_options_of_web_crawls_and_invalid_paths_are_refused(machine, tree):
     }
 
     assert {name: crawled.code for name, crawled in refused.items()} == dict.fromkeys(refused, 2)
-    said = {name: crawled.err for name, crawled in refused.items()}
-    assert "--scope: only for web sources" in said["scope"]
-    assert "--max-depth, --delay" in said["delay"]
-    assert "separate crawls" in said["mixed"]
-    assert "separate crawls" in said["both"]
-    assert "No such file" in said["nowhere"]
-    assert "another machine" in said["remote"]
-    assert "has .." in said["dots"]
+    errors = {name: crawled.err for name, crawled in refused.items()}
+    assert "--scope: only for web sources" in errors["scope"]
+    assert "--max-depth, --delay" in errors["delay"]
+    assert "separate crawls" in errors["mixed"]
+    assert "separate crawls" in errors["both"]
+    assert "No such file" in errors["nowhere"]
+    assert "another machine" in errors["remote"]
+    assert "has .." in errors["dots"]
     assert machine.database.value("SELECT count(*) FROM jobs_job") == 0
 
 

@@ -87,8 +87,8 @@ class User:
     @contextmanager
     def running(self, *arguments):
         """Run a command until the block ends. Yield the file of its output."""
-        said = self.project / "said"
-        with said.open("w") as output:
+        log = self.project / "output.log"
+        with log.open("w") as output:
             process = subprocess.Popen(
                 [*ENDS_WITH_PYTEST, self.command, *arguments],
                 cwd=self.project,
@@ -98,11 +98,11 @@ class User:
                 stderr=subprocess.STDOUT,
             )
         try:
-            yield said
+            yield log
         finally:
             process.terminate()
             process.wait(60)
-        assert process.returncode == 0, said.read_text()
+        assert process.returncode == 0, log.read_text()
 
 
 @pytest.fixture
@@ -157,12 +157,12 @@ def choose_a_language_and_open_the_help(address, chromium):
 # One test, because the installation takes most of its time.
 def test_an_installed_crawlctl_crawls_and_shows_its_help(user, page, chromium):
     crawl_it(user, page)
-    with user.running("run", "--workers", "1") as said:
+    with user.running("run", "--workers", "1") as log:
         address = wait_for(
-            lambda: re.search(r"http://127\.0\.0\.1:\d+", said.read_text()),
+            lambda: re.search(r"http://127\.0\.0\.1:\d+", log.read_text()),
             saying="the command prints the address of its pages",
         )[0]
         missing = choose_a_language_and_open_the_help(address, chromium)
 
     assert missing == []
-    assert "Traceback" not in said.read_text()
+    assert "Traceback" not in log.read_text()

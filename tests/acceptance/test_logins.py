@@ -58,10 +58,10 @@ def test_one_login_serves_a_hundred_documents_and_the_second_run(daemons, site):
     assert daemons.database.documents() == {(2, "200"): PAGES + 1}
     assert len(site.logins) == 1
     assert sorted(site.pages) == sorted(f"/page/{n}" for n in range(PAGES))
-    told = daemons.database.rows(
+    activities = daemons.database.rows(
         "SELECT activity, result_code FROM jobs_activity WHERE activity LIKE '%% login sequence'"
     )
-    assert sorted(told) == [("begin login sequence", "OK"), ("end login sequence", "OK")]
+    assert sorted(activities) == [("begin login sequence", "OK"), ("end login sequence", "OK")]
 
     assert daemons.run(job) == "finished"
     assert len(site.logins) == 1

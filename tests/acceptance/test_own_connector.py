@@ -58,8 +58,8 @@ def test_invalid_fields_of_a_custom_connector_are_refused_with_a_reason(crawl, m
     }
 
     for words, arguments in refused.items():
-        code, said = crawl(*arguments)
-        assert code == 2, said
-        assert "Traceback" not in said
-        assert words in said or "directory: missing" in said
+        code, output = crawl(*arguments)
+        assert code == 2, output
+        assert "Traceback" not in output
+        assert words in output or "directory: missing" in output
     assert machine.database.value("SELECT count(*) FROM jobs_job") == 0

@@ -49,7 +49,7 @@ def kinds(settings):
 
 @pytest.fixture(autouse=True)
 def no_templates(machine):
-    """Remove the built-in template, whose task would run among those of a test."""
+    """Remove the built-in templates, whose tasks would run among those of a test."""
     TaskTemplate.objects.all().delete()
 
 

@@ -66,8 +66,8 @@ class Writer(threading.Thread):
 
 
 def reached(installation):
-    said = installation.log_state().get("reached")
-    return dt.datetime.fromisoformat(said) if said else dt.datetime.min.replace(tzinfo=dt.UTC)
+    moment = installation.log_state().get("reached")
+    return dt.datetime.fromisoformat(moment) if moment else dt.datetime.min.replace(tzinfo=dt.UTC)
 
 
 def wait_until_stored(installation, moment):
@@ -114,11 +114,11 @@ def test_a_restore_has_every_commit_of_the_stored_log(old, new, place):
     assert (dt.datetime.fromisoformat(way["until"]) >= until, way["gap"]) == (True, "")
     assert "complete and unchanged" in old.run("backup", "check")
 
-    said = new.run("backup", "restore")
+    output = new.run("backup", "restore")
     rows = rows_of(new)
     assert {n for n, at in writer.confirmed if at <= until} <= rows.keys()
     assert len([n for n, at in writer.confirmed if at <= until]) > 100
-    assert "The last change in it is of" in said
+    assert "The last change in it is of" in output
 
 
 def test_a_restore_reaches_exactly_the_moment_that_was_requested(old, new, place):
@@ -139,9 +139,9 @@ def test_a_restore_reaches_exactly_the_moment_that_was_requested(old, new, place
     assert [n for n, at in rows.items() if at > moment] == []
 
     late = (dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)).isoformat()
-    said = new.run("backup", "restore", "--to", late, "--keep-old", new.directory / "before", code=2)
-    assert "reaches" in said
-    assert f"{old.backups(place)[0]['name']}: from " in said
+    error = new.run("backup", "restore", "--to", late, "--keep-old", new.directory / "before", code=2)
+    assert "reaches" in error
+    assert f"{old.backups(place)[0]['name']}: from " in error
 
 
 def test_a_later_restore_follows_the_log_written_after_an_earlier_restore(old, new, place):
@@ -229,10 +229,10 @@ def test_a_lost_replication_slot_leaves_a_gap_reported_until_a_new_backup(old, n
     first, second = old.backups(place)
     assert [way["gap"] for way in second["ways"]] == [""]
 
-    said = new.run("backup", "restore", "--to", lost.isoformat(), code=2)
-    assert f"reaches {lost:%Y-%m-%d %H:%M:%S} UTC" in said
-    assert f"{first['name']}: from " in said
-    assert f"{second['name']}: from {second['ended'][:10]}" in said
+    error = new.run("backup", "restore", "--to", lost.isoformat(), code=2)
+    assert f"reaches {lost:%Y-%m-%d %H:%M:%S} UTC" in error
+    assert f"{first['name']}: from " in error
+    assert f"{second['name']}: from {second['ended'][:10]}" in error
     new.run("backup", "restore", "--to", reached(old).isoformat())
 
 

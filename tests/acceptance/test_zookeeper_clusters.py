@@ -101,8 +101,8 @@ def owners_of(cluster):
 
 
 def test_the_chosen_manager_replaces_a_silent_main_before_the_timeout_ends(cluster, elected_in_zookeeper):
-    said = elected_in_zookeeper(CRAWLCTL_NODE_TIMEOUT="6")
-    main, heir = start_one_by_one(cluster, "runmanager", "runmanager", **said)
+    environment = elected_in_zookeeper(CRAWLCTL_NODE_TIMEOUT="6")
+    main, heir = start_one_by_one(cluster, "runmanager", "runmanager", **environment)
     wait_for_term(cluster, 1)
     wait_for_heartbeats(cluster, heir, beats=14)
 
@@ -241,9 +241,9 @@ def test_owners_of_groups_are_mirrored_and_written_again_after_a_wipe(
 
 def test_a_cluster_without_changes_writes_nothing_to_zookeeper(cluster, zookeeper, elected_in_zookeeper, look):
     # A busy machine must not end a session, because its node would write a new one.
-    said = elected_in_zookeeper(CRAWLCTL_NODE_TIMEOUT="60")
-    managers = start_one_by_one(cluster, "runmanager", "runmanager", **said)
-    workers = cluster.start("runworker", "runworker", **said)
+    environment = elected_in_zookeeper(CRAWLCTL_NODE_TIMEOUT="60")
+    managers = start_one_by_one(cluster, "runmanager", "runmanager", **environment)
+    workers = cluster.start("runworker", "runworker", **environment)
     wait_for_term(cluster, 1)
     wait_for(lambda: len(look().members) == 4, saying="all daemons have their sessions")
     for daemon in (*managers, *workers):

@@ -22,8 +22,8 @@ def worker(connection):
 @pytest.fixture(autouse=True)
 def anywhere(settings):
     """Let connections use any path. Tests of the settings that confine paths change these settings again."""
-    said = {OUTPUT_ROOT.path: "/", FILE_ROOTS.path: ("/",)}
-    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
+    values = {OUTPUT_ROOT.path: "/", FILE_ROOTS.path: ("/",)}
+    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **values}
 
 
 @pytest.fixture

@@ -53,8 +53,8 @@ def test_a_database_keeps_the_names_of_all_partitions(connection, settings):
 
 def with_names(settings, here, names):
     addresses = tuple(f"{name}=postgresql://{name}/crawl" for name in names)
-    said = {PARTITION.path: here, PARTITIONS.path: addresses}
-    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
+    values = {PARTITION.path: here, PARTITIONS.path: addresses}
+    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **values}
 
 
 def test_a_partition_is_added_at_the_end_and_has_no_slots(connection, settings):
@@ -90,7 +90,7 @@ def test_a_database_has_one_identity(connection, settings):
 
 
 @each_row(
-    "name, note, said",
+    "name, note, problem",
     [
         ("a", NOTE_OF_B, "DATABASE_URL and CRAWLCTL_PARTITIONS disagree: the address of a"),
         ("b", OWN, "the address of b leads to the database of this partition, a"),
@@ -101,10 +101,10 @@ def test_a_database_has_one_identity(connection, settings):
     ],
     ids=["own address", "one database twice", "exchanged", "order", "slots", "another cluster"],
 )  # fmt: skip
-def test_settings_that_disagree_with_another_database_are_refused_by_name(settings, name, note, said):
+def test_settings_that_disagree_with_another_database_are_refused_by_name(settings, name, note, problem):
     be_partition(settings, "a")
 
-    with pytest.raises(BadPartitions, match=said):
+    with pytest.raises(BadPartitions, match=problem):
         compare(placement(), OWN, name, note, known="two")
 
 

@@ -54,8 +54,8 @@ def policy_editor():
     return client
 
 
-def store(client, **said):
-    response = client.post(POLICIES, {"name": "gently"} | said)
+def store(client, **fields):
+    response = client.post(POLICIES, {"name": "gently"} | fields)
     assert response.status_code == 201, response.content
     return response.json()
 
@@ -86,7 +86,7 @@ def test_a_policy_is_stored_changed_and_deleted(administrator):
 
 
 def test_every_field_of_a_policy_is_shown_as_stored(administrator):
-    said = {
+    fields = {
         "name": "gently",
         "open_requests": 3,
         "min_gap": 0.5,
@@ -107,10 +107,10 @@ def test_every_field_of_a_policy_is_shown_as_stored(administrator):
         ],
     }
 
-    made = store(administrator, **said)
+    made = store(administrator, **fields)
 
     shown = administrator.get(address_of(made)).json()
-    assert {name: shown[name] for name in said} == said
+    assert {name: shown[name] for name in fields} == fields
 
 
 def test_a_change_replaces_all_rules_and_a_change_without_rules_keeps_all(administrator):
@@ -174,10 +174,10 @@ def test_a_list_of_policies_shows_some_rules_and_a_single_policy_shows_all(admin
 DENYING = {"rules": [{"pattern": "bad.example", "denies": True}]}
 
 
-@each_row("said", [{"applies_everywhere": True}, DENYING])
-def test_creating_a_cluster_wide_policy_needs_its_permission(policy_editor, said):
-    assert_problem(policy_editor.post(POLICIES, {"name": "x"} | said), 403, "permission_denied")
-    assert_problem(policy_editor.post(f"{POLICIES}preview/", {"name": "x"} | said), 403, "permission_denied")
+@each_row("fields", [{"applies_everywhere": True}, DENYING])
+def test_creating_a_cluster_wide_policy_needs_its_permission(policy_editor, fields):
+    assert_problem(policy_editor.post(POLICIES, {"name": "x"} | fields), 403, "permission_denied")
+    assert_problem(policy_editor.post(f"{POLICIES}preview/", {"name": "x"} | fields), 403, "permission_denied")
     assert not ThrottlePolicy.objects.exists()
 
 
@@ -224,7 +224,7 @@ def test_a_user_without_permission_to_deny_hosts_may_change_other_limits(adminis
 
 
 @each_row(
-    ("said", "field", "sentence"),
+    ("values", "field", "sentence"),
     [
         ({"starts": 0, "period": "minute"}, "starts", "To fetch nothing, write a rule that denies."),
         ({"starts": -5, "period": "minute"}, "starts", "whole number from 1 to 1000000"),
@@ -242,8 +242,8 @@ def test_a_user_without_permission_to_deny_hosts_may_change_other_limits(adminis
         ({"rules": [{"denies": True}] * 2_001}, "rules", "at most 2,000 rules"),
     ],
 )
-def test_an_invalid_policy_is_refused_with_its_field(administrator, said, field, sentence):
-    problem = assert_problem(administrator.post(POLICIES, {"name": "x"} | said), 400, "invalid", fields=[field])
+def test_an_invalid_policy_is_refused_with_its_field(administrator, values, field, sentence):
+    problem = assert_problem(administrator.post(POLICIES, {"name": "x"} | values), 400, "invalid", fields=[field])
 
     assert sentence in problem["fields"][field][0]
     assert not ThrottlePolicy.objects.exists()
@@ -350,7 +350,7 @@ def test_a_policy_without_a_pace_must_be_confirmed_once(administrator):
 
 
 @each_row(
-    ("said", "gap"),
+    ("fields", "gap"),
     [
         ({}, 1.0),
         ({"unlimited": True}, 0.0),
@@ -359,20 +359,20 @@ def test_a_policy_without_a_pace_must_be_confirmed_once(administrator):
         ({"bytes_per_second": 9_000}, 1.0),
     ],
 )
-def test_a_policy_gets_the_default_gap_only_without_another_pace(administrator, said, gap):
-    assert store(administrator, **said)["min_gap"] == gap
+def test_a_policy_gets_the_default_gap_only_without_another_pace(administrator, fields, gap):
+    assert store(administrator, **fields)["min_gap"] == gap
 
 
 @each_row(
-    ("said", "what"),
+    ("fields", "what"),
     [
         ({"min_gap": 1.0}, "a gap of 1 s"),
         ({"starts": 5, "period": "hour"}, "a rate"),
         ({"min_gap": 0, "bytes_per_second": 9}, "bytes"),
     ],
 )
-def test_an_unlimited_policy_with_a_pace_is_refused(administrator, said, what):
-    wanted = {"name": "x", "unlimited": True} | said
+def test_an_unlimited_policy_with_a_pace_is_refused(administrator, fields, what):
+    wanted = {"name": "x", "unlimited": True} | fields
 
     problem = assert_problem(administrator.post(POLICIES, wanted), 400, "invalid", fields=["unlimited"])
 
@@ -395,13 +395,13 @@ def test_a_gap_that_makes_a_rate_unreachable_gets_a_warning(administrator):
     ]
 
 
-@each_row("said", [{"starts": 600, "period": "minute"}, {"bytes_per_second": 9_000}])
-def test_a_rate_or_a_limit_of_bytes_also_counts_as_a_pace(administrator, said):
-    assert store(administrator, min_gap=0, **said)["min_gap"] == 0.0
+@each_row("fields", [{"starts": 600, "period": "minute"}, {"bytes_per_second": 9_000}])
+def test_a_rate_or_a_limit_of_bytes_also_counts_as_a_pace(administrator, fields):
+    assert store(administrator, min_gap=0, **fields)["min_gap"] == 0.0
 
 
 @each_row(
-    ("said", "sentence"),
+    ("fields", "sentence"),
     [
         ({"min_gap": 2, "starts": 1, "period": "second"}, "The minimum gap of 2 s is longer, so it applies"),
         (
@@ -417,8 +417,8 @@ def test_a_rate_or_a_limit_of_bytes_also_counts_as_a_pace(administrator, said):
         ({"rules": [{"denies": True}]}, "Rule 1 denies every host"),
     ],
 )
-def test_valid_but_probably_unintended_rules_get_a_warning(administrator, said, sentence):
-    (warning,) = store(administrator, **said)["warnings"]
+def test_valid_but_probably_unintended_rules_get_a_warning(administrator, fields, sentence):
+    (warning,) = store(administrator, **fields)["warnings"]
 
     assert sentence in warning
 
@@ -511,9 +511,9 @@ def test_a_preview_shows_patterns_that_match_nothing_and_everything(administrato
 
 def test_a_preview_of_a_policy_for_all_hosts_covers_all_hosts(administrator):
     bind(ThrottlePolicy.objects.create(name="another"), "a.example", "b.example")
-    said = {"name": "x", "applies_everywhere": True, "total_starts": 50, "total_period": "second"}
+    fields = {"name": "x", "applies_everywhere": True, "total_starts": 50, "total_period": "second"}
 
-    seen = administrator.post(f"{POLICIES}preview/", said).json()
+    seen = administrator.post(f"{POLICIES}preview/", fields).json()
 
     assert (seen["hosts"]["number"], seen["seeds"]["number"], seen["of_all_hosts"]) == (2, 1, True)
     assert seen["changes"][0]["before"] is None

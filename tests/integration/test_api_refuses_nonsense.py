@@ -68,8 +68,8 @@ class Requests:
             transaction.set_rollback(True)
         self.seen[response.status_code] += 1
         if not (response.status_code < 300 or self._is_refusal(response)):
-            said = b"".join(response) if response.streaming else response.content
-            self.wrong.append((method, address, query, body[:100], response.status_code, said[:200]))
+            content = b"".join(response) if response.streaming else response.content
+            self.wrong.append((method, address, query, body[:100], response.status_code, content[:200]))
 
     def _is_refusal(self, response):
         if response.status_code not in REFUSALS or response["Content-Type"] != "application/problem+json":

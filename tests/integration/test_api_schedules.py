@@ -210,7 +210,7 @@ def test_a_source_without_raw_exchanges_refuses_an_archive(administrator, wanted
     files = RepositoryConnection.objects.create(
         name="files", connector="filesystem", configuration={"paths": [str(tmp_path)]}
     )
-    said = {**wanted, "repository": files.pk, "seeds": [{"urls": [f"file://{tmp_path}"]}], "archive": "warc"}
-    refused = administrator.post(JOBS, said)
+    fields = {**wanted, "repository": files.pk, "seeds": [{"urls": [f"file://{tmp_path}"]}], "archive": "warc"}
+    refused = administrator.post(JOBS, fields)
     assert refused.status_code == 400
     assert "no raw exchanges" in str(refused.json()["fields"]["archive"])

@@ -50,9 +50,9 @@ def test_a_hundred_thousand_addresses_are_stored_and_returned_as_given(administr
 
     assert answer.status_code == 200, answer.content[:1000]
     assert answer.json()["urls_in_all"] == MOST_ADDRESSES
-    told = administrator.get(address)
-    assert told.content.decode() == text
-    assert told["Content-Type"] == "text/plain; charset=utf-8"
+    downloaded = administrator.get(address)
+    assert downloaded.content.decode() == text
+    assert downloaded["Content-Type"] == "text/plain; charset=utf-8"
 
 
 def test_a_job_with_a_hundred_thousand_addresses_survives_a_round_trip(administrator, job):

@@ -357,8 +357,8 @@ def test_an_invalid_option_of_an_archive_job_is_refused_by_its_field(replay, fie
 
 
 def test_archives_outside_of_the_roots_are_refused(replay, settings, tmp_path):
-    said = {FILE_ROOTS.path: (str(tmp_path / "another"),)}
-    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
+    values = {FILE_ROOTS.path: (str(tmp_path / "another"),)}
+    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **values}
     assert "roots" in ARCHIVE.check(replay.asked(is_confined=True)).problems
     with pytest.raises(SeedingFailed, match="CRAWLCTL_FILE_ROOTS"):
         ARCHIVE.seed(replay.asked(is_confined=True), Seeding(), last_version="")

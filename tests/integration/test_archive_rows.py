@@ -36,8 +36,8 @@ def crawl(connection, tmp_path, settings):
 
 
 def set_settings(settings, values):
-    said = {setting.path: value for setting, value in values.items()}
-    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
+    by_path = {setting.path: value for setting, value in values.items()}
+    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **by_path}
 
 
 def result_of(crawl, claimed, *, body=b"words", status=200, **facts):

@@ -48,8 +48,8 @@ def test_the_command_counts_faults_that_it_does_not_list(copies, capsys, monkeyp
 
     with pytest.raises(CommandError):
         call_command("verify_archive")
-    said = capsys.readouterr().out.splitlines()
-    assert said[1:] == [
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1:] == [
         "More faults: 1. Name them with --all.",
         "Compared files: 1, records: 2. Faults: copy deleted: 1, copy truncated: 1.",
     ]

@@ -463,8 +463,8 @@ def test_a_connection_is_set_up_tested_and_deleted_on_the_set_up_pages(users, gr
     assert changed.status_code == 302, changed.content.decode()
     client.post(f"/admin/authorities/authorityconnection/{stored.pk}/delete/", {"post": "yes"})
     assert not AuthorityConnection.objects.exists()
-    said = [event.message for event in NodeEvent.objects.order_by("id") if "authority " in event.message]
-    assert [next(word for word in ("created", "checked", "changed", "deleted") if word in one) for one in said] == [
+    messages = [event.message for event in NodeEvent.objects.order_by("id") if "authority " in event.message]
+    assert [next(word for word in ("created", "checked", "changed", "deleted") if word in one) for one in messages] == [
         *("created", "created", "checked", "changed", "deleted")
     ]
 

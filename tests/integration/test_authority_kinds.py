@@ -67,7 +67,7 @@ def test_a_user_name_cannot_change_the_query(other_database, user):
 
 
 @each_row(
-    ("query", "said"),
+    ("query", "problem"),
     [
         ("DELETE FROM access WHERE login = %(user)s RETURNING token", "read-only"),
         ("SELECT %(user)s; DELETE FROM access", "multiple commands"),
@@ -77,8 +77,8 @@ def test_a_user_name_cannot_change_the_query(other_database, user):
         ("SELECT %(user)s FROM generate_series(1, 20000)", "more than 10000 rows"),
     ],
 )
-def test_an_authority_whose_query_writes_or_fails_is_unreachable(other_database, query, said):
-    with pytest.raises(Unreachable, match=said):
+def test_an_authority_whose_query_writes_or_fails_is_unreachable(other_database, query, problem):
+    with pytest.raises(Unreachable, match=problem):
         ask(SQL, other_database | {"query": query}, "alice")
 
     assert ask(SQL, other_database, "alice")[0].status is Status.AUTHORIZED
@@ -188,7 +188,7 @@ def test_a_changed_file_is_read_again(users):
 
 
 @each_row(
-    ("content", "said"),
+    ("content", "problem"),
     [
         ("users: [", "not YAML"),
         ("- alice", "must be an object"),
@@ -202,10 +202,10 @@ def test_a_changed_file_is_read_again(users):
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_an_authority_with_an_invalid_file_is_unreachable(users, content, said):
+def test_an_authority_with_an_invalid_file_is_unreachable(users, content, problem):
     users.write_text(content)
 
-    with pytest.raises(Unreachable, match=said):
+    with pytest.raises(Unreachable, match=problem):
         ask(FILE, {"path": str(users)}, "alice")
 
 

@@ -34,10 +34,10 @@ def put(store, tmp_path):
         content = tmp_path / name
         content.write_bytes(b"a copy")
         data = catalogue.store_data(store, name, content, is_sealed=False)
-        said = at.isoformat()
+        moment = at.isoformat()
         backup = Backup(
             name=name, version="1", server_version="15", system=system, timeline=1, incarnation=f"{system}/1",
-            started=said, ended=said, bytes=6, data=data, sealed=None,
+            started=moment, ended=moment, bytes=6, data=data, sealed=None,
         )  # fmt: skip
         catalogue.publish(store, backup)
         return name

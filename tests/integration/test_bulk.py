@@ -265,9 +265,9 @@ def test_an_operation_cannot_be_made_without_a_preview(crawl):
     assert_problem(client_of(OPERATOR).post("/api/v1/tasks/", wanted, format="json"), 400, "invalid", fields={"kind"})
     done = work(begin("retry", crawl.job.pk))
 
-    said = kinds.carry_out(TaskContext(task=done.task + 1, group="generic"), {})
+    message = kinds.carry_out(TaskContext(task=done.task + 1, group="generic"), {})
 
-    assert said == "Nothing was changed: this task has no operation. Make a new preview."
+    assert message == "Nothing was changed: this task has no operation. Make a new preview."
 
 
 def test_a_cancelled_operation_stops(crawl):

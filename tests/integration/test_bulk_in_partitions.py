@@ -41,8 +41,8 @@ def database(template, job, django_db_blocker):
 
 
 def be_control(settings, monkeypatch, address):
-    said = {PARTITION.path: "a", PARTITIONS.path: ("a=postgresql://one/crawl", f"b={address}")}
-    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
+    values = {PARTITION.path: "a", PARTITIONS.path: ("a=postgresql://one/crawl", f"b={address}")}
+    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **values}
     monkeypatch.setattr(merged, "_silent_until", {})
 
 
@@ -106,10 +106,10 @@ def test_previews_and_operations_cover_documents_of_all_partitions(job, database
 def test_the_journal_of_each_partition_has_its_part_of_an_operation(job, database, connection):
     other_partitions.begin(begin(job))
 
-    told = "SELECT made_by, message FROM jobs_jobevent WHERE kind = 'bulk operation'"
-    assert [row[1].partition(" was")[0] for row in connection.execute(told)] == ["retry of 5 documents"]
+    query = "SELECT made_by, message FROM jobs_jobevent WHERE kind = 'bulk operation'"
+    assert [row[1].partition(" was")[0] for row in connection.execute(query)] == ["retry of 5 documents"]
     with psycopg.connect(database.dsn) as there:
-        ((made_by, message),) = there.execute(told).fetchall()
+        ((made_by, message),) = there.execute(query).fetchall()
     assert (made_by, message.partition(" was")[0]) == ("vera", "retry of 3 documents")
 
 
@@ -136,8 +136,8 @@ def test_pages_the_api_and_the_command_show_the_documents_of_all_partitions(job,
     assert (shown["documents"], shown["partition"], shown["silent"]) == (5, "", [])
     part = {"name": "b", "state": "waiting", "shown": 3, "changed": 0, "skipped": 0, "silent": False}
     assert (made["shown"], made["partitions"]) == (5, [part])
-    assert "retry: 5 documents of news." in (said := capsys.readouterr().out)
-    assert "http://b.example/x failed 500 (partition b)" in said
+    assert "retry: 5 documents of news." in (output := capsys.readouterr().out)
+    assert "http://b.example/x failed 500 (partition b)" in output
     assert page.count("In partition b") == THERE
     assert "0 / 5" in page
     assert "This page shows partition" not in page

@@ -118,19 +118,19 @@ def restore_unsealed(root, environment, settings, *options):
     settings.VAR_DIR = root / "var"
     put(root, json.dumps(GOOD).encode())
     (root / "base" / NAME / "data.tar.zst").write_bytes(b"abcdef")
-    said = io.StringIO()
+    output = io.StringIO()
     with pytest.raises(CommandError) as refused:
-        call_command("backup", "restore", "--from", str(root), *options, stdout=said)
-    return said.getvalue(), str(refused.value)
+        call_command("backup", "restore", "--from", str(root), *options, stdout=output)
+    return output.getvalue(), str(refused.value)
 
 
 UNPROVEN = f"The backup {NAME} is not sealed as a whole, so nothing proves its origin"
 
 
 def test_a_restore_warns_that_an_unsealed_backup_has_no_proof_of_its_origin(root, settings):
-    said, refusal = restore_unsealed(root, {}, settings)
+    output, refusal = restore_unsealed(root, {}, settings)
 
-    assert said == f"{UNPROVEN}.\n"
+    assert output == f"{UNPROVEN}.\n"
     assert "is of PostgreSQL 15.6" in refusal
 
 
@@ -138,27 +138,27 @@ def test_with_a_passphrase_a_restore_of_an_unsealed_backup_needs_an_option(root,
     environment = {BACKUP_PASSPHRASE.path: "correct horse"}
 
     _, refusal = restore_unsealed(root, environment, settings)
-    said, allowed = restore_unsealed(root, environment, settings, "--unsealed")
+    output, allowed = restore_unsealed(root, environment, settings, "--unsealed")
 
     assert refusal.startswith(f"{UNPROVEN}, and CRAWLCTL_BACKUP_PASSPHRASE is set.")
     assert "add --unsealed" in refusal
-    assert said == f"{UNPROVEN}.\n"
+    assert output == f"{UNPROVEN}.\n"
     assert "is of PostgreSQL 15.6" in allowed
 
 
 def test_the_list_marks_backups_without_a_proof_of_their_origin(root):
     put(root, json.dumps(GOOD).encode())
-    said = io.StringIO()
+    output = io.StringIO()
 
-    call_command("backup", "list", "--from", str(root), stdout=said)
+    call_command("backup", "list", "--from", str(root), stdout=output)
 
-    assert "not sealed: origin not proven, without the secret key" in said.getvalue()
+    assert "not sealed: origin not proven, without the secret key" in output.getvalue()
 
 
 @pytest.mark.parametrize("reached", ["yesterday", "2030-05-17T12:00:00", "2030-05-17T12:00:00+00:00"])
 def test_moments_in_the_state_of_the_copied_log_have_a_time_zone(tmp_path, reached):
     path = tmp_path / "state.json"
-    said = {"store": "", "system": "", "segment": "", "reached": reached, "gap_at": "", "problem": ""}
-    path.write_text(json.dumps(said))
+    state = {"store": "", "system": "", "segment": "", "reached": reached, "gap_at": "", "problem": ""}
+    path.write_text(json.dumps(state))
 
     assert (LogState.read(path) is not None) == reached.endswith("+00:00")

@@ -176,12 +176,12 @@ def test_a_verification_is_scheduled_in_all_partitions_or_in_one(control, in_par
 
 
 def test_a_page_names_the_partitions_in_which_a_verification_is_scheduled(control, in_partition_b, index, operator):
-    said = operator.post(f"{page_of(index)}start/", {"repair": "on"}, format="multipart", follow=True).content.decode()
+    text = operator.post(f"{page_of(index)}start/", {"repair": "on"}, format="multipart", follow=True).content.decode()
     alone = operator.post(f"{page_of(index)}start/", {"partition": "b"}, format="multipart", follow=True)
     assert len(read_screen(f"output-verification-{index.pk}")["verifications"]) == 3
     archives = operator.post("/archive/verification/start/", {}, format="multipart", follow=True).content.decode()
 
-    assert "Partition b: task" in said
+    assert "Partition b: task" in text
     assert "Partition b: task" in alone.content.decode()
     assert "Partition b: task" in archives
     assert (OutputVerification.objects.count(), ArchiveVerification.objects.count()) == (1, 1)
@@ -216,9 +216,9 @@ def test_a_command_verifies_its_own_partition_and_tasks_verify_other_ones(in_par
     call_command(*command, "--partition", "b")
     call_command(*command, "--partition", "a")
 
-    said = capsys.readouterr().out
-    assert said.count("Partition b: task") == 2
-    assert said.count("documents are in sync") + said.count("Compared files") == 2
+    output = capsys.readouterr().out
+    assert output.count("Partition b: task") == 2
+    assert output.count("documents are in sync") + output.count("Compared files") == 2
     with pytest.raises(CommandError, match="Partition c does not exist") as refused:
         call_command(*command, "--partition", "c")
     assert refused.value.returncode == 2
@@ -480,8 +480,8 @@ def test_only_the_control_partition_adds_a_waiting_rule_to_the_job(in_partition_
     with in_partition_b():
         followed = Job.objects.get(name="news")
         TrapSuspect.objects.update(decision="accepted", accepted_as="exclude", rule_state="waits")
-        said = {PARTITION.path: "b", PARTITIONS.path: ("a=postgresql://one/x", "b=postgresql://two/x")}
-        settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
+        values = {PARTITION.path: "b", PARTITIONS.path: ("a=postgresql://one/x", "b=postgresql://two/x")}
+        settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **values}
 
         trap_rules.apply_waiting_rules(followed, now=NOON)
 

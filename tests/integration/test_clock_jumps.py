@@ -232,8 +232,8 @@ def test_a_jump_is_noticed_once_and_written_to_the_journal(connection):
     register(connection, "manager")
     register(connection, "worker")
 
-    said = "the clock of the database was set back by"
-    assert NodeEvent.objects.filter(message__startswith=said).count() == 1
+    message = "the clock of the database was set back by"
+    assert NodeEvent.objects.filter(message__startswith=message).count() == 1
 
 
 def test_a_jump_forward_needs_no_correction(connection):

@@ -50,7 +50,7 @@ class Cluster:
         connection = self.open()
         future = self.threads.submit(call, connection, **arguments)
         wait_until(lambda: self._is_blocked(connection) or future.done())
-        assert not future.done(), f"it did not wait: {future}"
+        assert not future.done(), f"the call did not wait for a lock: {future}"
         return Waiting(future)
 
     def close(self) -> None:

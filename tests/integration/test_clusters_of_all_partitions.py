@@ -136,8 +136,8 @@ def control(connection, job, database, settings, monkeypatch):
     """Make this database the control partition, and `b` the only other partition."""
 
     def control(address=database.dsn):
-        said = {PARTITION.path: "a", PARTITIONS.path: ("a=postgresql://one/crawl", f"b={address}")}
-        settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
+        values = {PARTITION.path: "a", PARTITIONS.path: ("a=postgresql://one/crawl", f"b={address}")}
+        settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **values}
 
     monkeypatch.setattr(merged, "_silent_until", {})
     monkeypatch.setattr(merged, "ANSWERS_WITHIN", 30.0)

@@ -41,8 +41,8 @@ def root(tmp_path, settings):
 
 
 def allow(settings, root):
-    said = {OUTPUT_ROOT.path: str(root), FILE_ROOTS.path: (str(root),)}
-    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
+    values = {OUTPUT_ROOT.path: str(root), FILE_ROOTS.path: (str(root),)}
+    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **values}
 
 
 def store_output(path):
@@ -96,8 +96,8 @@ def test_no_two_outputs_write_one_file(root):
         ):
             with pytest.raises(Invalid) as refused:
                 save()
-            (said,) = refused.value.problems["configuration.path"]
-            assert said.startswith(f"The output lines writes {root}/pages.jsonl already."), spelling
+            (problem,) = refused.value.problems["configuration.path"]
+            assert problem.startswith(f"The output lines writes {root}/pages.jsonl already."), spelling
         with pytest.raises(BadSpecification, match="The output lines writes"):
             _outputs([f"jsonl:{root / spelling}"], job_name="a")
     # An output may write the file that belongs to that output already.

@@ -101,9 +101,9 @@ def test_an_import_of_unchanged_files_changes_nothing(definitions_of_all_kinds, 
     run("export", "--all", "--to", f"{tmp_path}/files/")
     before, versions_before = lines(), versions()
 
-    said = run("import", *sorted((tmp_path / "files").iterdir()))
+    output = run("import", *sorted((tmp_path / "files").iterdir()))
 
-    assert f"0 created, 0 changed, {len(definitions_of_all_kinds)} unchanged." in said
+    assert f"0 created, 0 changed, {len(definitions_of_all_kinds)} unchanged." in output
     assert (lines(), versions()) == (before, versions_before)
 
 
@@ -138,10 +138,10 @@ def test_the_export_of_a_job_has_the_objects_that_it_names(definitions_of_all_ki
 
 
 def test_each_exported_object_is_a_separate_file(definitions_of_all_kinds, tmp_path):
-    said = run("export", "--all", "--to", f"{tmp_path}/files/")
+    output = run("export", "--all", "--to", f"{tmp_path}/files/")
 
     files = {file.name for file in (tmp_path / "files").iterdir()}
-    assert len(files) == len(definitions_of_all_kinds) == len(said.splitlines())
+    assert len(files) == len(definitions_of_all_kinds) == len(output.splitlines())
     assert {"job-tree.yaml", "policy-gently.yaml", "repository-feeds.yaml"} < files
 
 
@@ -152,9 +152,9 @@ def test_very_long_lists_of_addresses_are_exported_and_imported(definitions_of_a
     run("export", "--job", "docs", "--alone", "--to", file)
     file.write_text(file.read_text().replace("http://docs.test/17777\n", "http://docs.test/another\n"))
 
-    said = run("import", file)
+    output = run("import", file)
 
-    assert '  seeds.0.urls: ["http://docs.test/17777"] → ["http://docs.test/another"]\n' in said
+    assert '  seeds.0.urls: ["http://docs.test/17777"] → ["http://docs.test/another"]\n' in output
     assert Seed.objects.get(job__name="docs").urls[17_777] == "http://docs.test/another"
 
 

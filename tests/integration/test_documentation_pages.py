@@ -78,9 +78,9 @@ class Links(HTMLParser):
         self.feed(html)
 
     def handle_starttag(self, tag, attributes):
-        said = dict(attributes)
-        self.anchors.add(said.get("id"))
-        self.addresses += [said[name] for name in ("href", "src") if said.get(name)]
+        values = dict(attributes)
+        self.anchors.add(values.get("id"))
+        self.addresses += [values[name] for name in ("href", "src") if values.get(name)]
 
 
 def test_every_link_of_rendered_pages_leads_to_an_existing_page(not_compiled, client):

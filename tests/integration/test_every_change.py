@@ -164,12 +164,12 @@ def test_each_deletion_on_set_up_pages_is_recorded_in_a_journal():
 
 
 def test_the_first_administrator_is_recorded_without_a_password():
-    said = ensure_administrator()
+    message = ensure_administrator()
 
     ((author, line),) = lines()
     assert author == FIRST_START
     assert line.startswith("user admin was created by the first start")
-    assert said.rpartition(" ")[2] not in line
+    assert message.rpartition(" ")[2] not in line
     assert "pbkdf2" not in line
 
 

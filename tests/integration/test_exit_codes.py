@@ -30,9 +30,9 @@ def refusal(*words):
 
 
 def test_a_web_server_with_a_port_in_use_ends_with_2(taken):
-    said = (2, f"127.0.0.1:{taken}: this address is taken by another process.")
+    expected = (2, f"127.0.0.1:{taken}: this address is taken by another process.")
 
-    assert refusal("serve", "--port", str(taken)) == said
+    assert refusal("serve", "--port", str(taken)) == expected
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "80000000"])
@@ -53,9 +53,9 @@ def test_an_address_of_another_machine_ends_with_2(port):
 
 @pytest.mark.parametrize("words", [["rebalance"], ["rebalance", "--dry-run"]])
 def test_a_request_without_a_main_manager_ends_with_1(words):
-    said = (1, "The cluster has no main now: start a manager, or wait for the next election.")
+    expected = (1, "The cluster has no main now: start a manager, or wait for the next election.")
 
-    assert refusal(*words) == said
+    assert refusal(*words) == expected
 
 
 def test_a_name_that_is_not_utf_8_ends_with_2(capsys):

@@ -93,7 +93,7 @@ def test_idle_jobs_add_no_statement_to_a_pass_of_a_following_partition(follower,
 
 
 def newest_life():
-    """Return the number of each partition's newest sign of life. A partition sends one every two seconds."""
+    """Return the partition and the number of each sign of life. A partition sends one every two seconds."""
     return set(PartitionFact.objects.filter(key="life:all").values_list("source", "number"))
 
 

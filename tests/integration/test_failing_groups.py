@@ -76,11 +76,11 @@ def test_a_group_that_cannot_be_stuffed_logs_a_line_and_delays_no_other_group(cr
         crawl.stuff()
 
     assert (crawl.offered(crawl.broken), crawl.offered(crawl.sound)) == (False, True)
-    (said,) = troubles_of_cluster()
-    assert f"group {crawl.broken.group.id} (newspapers)" in said
-    assert "ValueError: no such thing. " in said
-    assert "secret" not in said
-    assert (troubles_of_job(crawl.broken), troubles_of_job(crawl.sound)) == ([said], [])
+    (trouble,) = troubles_of_cluster()
+    assert f"group {crawl.broken.group.id} (newspapers)" in trouble
+    assert "ValueError: no such thing. " in trouble
+    assert "secret" not in trouble
+    assert (troubles_of_job(crawl.broken), troubles_of_job(crawl.sound)) == ([trouble], [])
 
 
 def listed_to(client):
@@ -109,8 +109,8 @@ def test_an_abort_by_the_database_is_logged_and_ends_the_pass(crawl, break_stuff
     with pytest.raises(psycopg.errors.QueryCanceled):
         crawl.stuff()
 
-    (said,) = troubles_of_job(crawl.broken)
-    assert "QueryCanceled: canceling statement due to statement timeout" in said
+    (trouble,) = troubles_of_job(crawl.broken)
+    assert "QueryCanceled: canceling statement due to statement timeout" in trouble
 
 
 def test_a_new_reason_keeps_the_beginning_of_the_failure(crawl, break_stuffing):

@@ -36,7 +36,7 @@ def make(client=None, **fields):
 
 
 def errors(answer):
-    return {name: list(said) for name, said in answer.context["adminform"].form.errors.items()}
+    return {name: list(problems) for name, problems in answer.context["adminform"].form.errors.items()}
 
 
 def test_an_address_alone_makes_a_job_with_all_connections_that_it_needs():
@@ -99,7 +99,7 @@ def test_times_in_words_become_a_window(times, window):
 
 
 @each_row(
-    ("fields", "name", "said"),
+    ("fields", "name", "problem"),
     [
         ({}, "addresses", "This field is required."),
         ({"addresses": "a.example\0"}, "addresses", "Null characters are not allowed."),
@@ -110,10 +110,10 @@ def test_times_in_words_become_a_window(times, window):
         ({"addresses": "a.example", "specification_include": "a("}, "specification_include", "missing"),
     ],
 )
-def test_an_error_is_shown_at_its_field_and_nothing_is_stored(fields, name, said):
+def test_an_error_is_shown_at_its_field_and_nothing_is_stored(fields, name, problem):
     answer = make(**fields)
 
-    assert said in " ".join(errors(answer)[name])
+    assert problem in " ".join(errors(answer)[name])
     assert not Job.objects.exists()
     assert not RepositoryConnection.objects.exists()
 
@@ -126,9 +126,9 @@ def test_saving_warns_about_private_addresses_and_useless_windows():
     client = page_client("administrator")
     answer = make(client, addresses="http://127.0.0.1:8000/\nhttp://localhost/", every="windows", windows="hours 3")
 
-    said = " ".join(messages_of(client, answer))
-    assert "127.0.0.1, localhost: private addresses" in said
-    assert "The windows have no effect" in said
+    messages = " ".join(messages_of(client, answer))
+    assert "127.0.0.1, localhost: private addresses" in messages
+    assert "The windows have no effect" in messages
 
 
 def test_warnings_are_in_the_language_of_the_page():
@@ -136,9 +136,9 @@ def test_warnings_are_in_the_language_of_the_page():
     client.defaults["HTTP_ACCEPT_LANGUAGE"] = "de"
     answer = make(client, addresses="http://127.0.0.1:8000/", every="windows", windows="hours 3")
 
-    said = " ".join(messages_of(client, answer))
-    assert "127.0.0.1: private Adressen" in said
-    assert "Die Zeitfenster haben keine Wirkung" in said
+    messages = " ".join(messages_of(client, answer))
+    assert "127.0.0.1: private Adressen" in messages
+    assert "Die Zeitfenster haben keine Wirkung" in messages
 
 
 def test_private_addresses_get_no_warning_if_private_networks_are_allowed():
@@ -273,29 +273,29 @@ def check(address, *, client=None, **fields):
 def test_the_check_shows_the_answer_and_the_links_that_a_job_would_follow(monkeypatch):
     monkeypatch.setattr("jobs.connectors.repository.web.seed_check.GAP", 0.0)
     with site() as (server, address):
-        said = check(f"{address}/")
+        results = check(f"{address}/")
 
-    assert said["Answer"].startswith("200 OK text/html after ")
-    assert said["Title"] == "Hello"
-    assert said["Links"] == "2 links in scope, of 3 on the page"
-    assert said["robots.txt"] == "allows the address, one request every 2 s"
-    assert said["Sitemap"] == f"{address}/sitemap.xml"
+    assert results["Answer"].startswith("200 OK text/html after ")
+    assert results["Title"] == "Hello"
+    assert results["Links"] == "2 links in scope, of 3 on the page"
+    assert results["robots.txt"] == "allows the address, one request every 2 s"
+    assert results["Sitemap"] == f"{address}/sitemap.xml"
     assert server.asked == ["/robots.txt", "/", "/sitemap.xml"]
 
 
 def test_the_check_reads_no_page_that_robots_txt_disallows():
     with site() as (server, address):
-        said = check(f"{address}/private/")
+        results = check(f"{address}/private/")
 
-    assert said["robots.txt"].startswith("disallows the address")
+    assert results["robots.txt"].startswith("disallows the address")
     assert server.asked == ["/robots.txt"]
 
 
 def test_the_check_requests_a_private_address_only_if_the_job_may():
     with site() as (server, address):
-        said = check(f"{address}/", specification_allow_private_networks="")
+        results = check(f"{address}/", specification_allow_private_networks="")
 
-    assert said["Answer"].startswith("ADDRESS_FORBIDDEN")
+    assert results["Answer"].startswith("ADDRESS_FORBIDDEN")
     assert server.asked == []
 
 
@@ -315,7 +315,7 @@ def test_the_check_ends_at_its_deadline(monkeypatch):
     monkeypatch.setattr("jobs.connectors.repository.web.seed_check.DEADLINE", 0.3)
     begun = dt.datetime.now(dt.UTC)
     with site() as (_server, address):
-        said = check(f"{address}/")
+        results = check(f"{address}/")
 
-    assert said["Answer"].startswith("DEADLINE")
+    assert results["Answer"].startswith("DEADLINE")
     assert dt.datetime.now(dt.UTC) - begun < dt.timedelta(seconds=5)

@@ -44,9 +44,9 @@ def start(*words, **environment):
 
 def output_of(process):
     with process.stdout:
-        said = process.stdout.read()
+        output = process.stdout.read()
     assert process.wait(60) == 0
-    return said
+    return output
 
 
 @pytest.mark.parametrize(
@@ -79,10 +79,10 @@ def test_a_forked_command_has_the_same_settings_as_a_new_python(environment, tmp
 def test_a_forked_command_has_its_own_random_numbers_and_identifiers():
     draw = "import random, uuid; print(random.random(), uuid.uuid4())"
 
-    said = [output_of(start("shell", "--no-imports", "-c", draw)).split() for _ in range(2)]
+    draws = [output_of(start("shell", "--no-imports", "-c", draw)).split() for _ in range(2)]
 
-    assert said[0][0] != said[1][0]
-    assert said[0][1] != said[1][1]
+    assert draws[0][0] != draws[1][0]
+    assert draws[0][1] != draws[1][1]
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ atexit.register(print, "handled")
 threading.Thread(target=lambda: (time.sleep(0.2), print("joined"))).start()
 """
 
-    said = output_of(start("shell", "--no-imports", "-c", program))
+    output = output_of(start("shell", "--no-imports", "-c", program))
 
-    assert said.split() == [b"joined", b"handled"]
+    assert output.split() == [b"joined", b"handled"]
 
 
 def test_a_forked_command_shows_its_own_command_line_and_can_be_killed():

@@ -273,10 +273,10 @@ def test_a_goal_that_a_host_is_too_slow_for_is_shown_with_both_rates(crawl, admi
     text = page.get(f"/jobs/{crawl.job.pk}/").content.decode()
     assert "cannot be met" in text
     assert "the host allows" in text
-    said = io.StringIO()
-    call_command("freshness", crawl.job.name, stdout=said)
-    assert "95 % within 15 min: cannot be met" in said.getvalue()
-    assert "the goals need" in said.getvalue()
+    output = io.StringIO()
+    call_command("freshness", crawl.job.name, stdout=output)
+    assert "95 % within 15 min: cannot be met" in output.getvalue()
+    assert "the goals need" in output.getvalue()
     as_json = io.StringIO()
     call_command("freshness", crawl.job.name, "--json", stdout=as_json)
     assert len(json.loads(as_json.getvalue())["goals"]) == 2
@@ -375,11 +375,11 @@ def test_the_rates_of_a_lane_that_moved_away_are_forgotten(crawl):
 
 def test_the_command_says_that_a_job_has_no_freshness_goals(crawl):
     Job.objects.update(freshness_goals=[])
-    said = io.StringIO()
+    output = io.StringIO()
 
-    call_command("freshness", crawl.job.name, stdout=said)
+    call_command("freshness", crawl.job.name, stdout=output)
 
-    assert "has no freshness goals" in said.getvalue()
+    assert "has no freshness goals" in output.getvalue()
     with pytest.raises(CommandError, match="No job has the name 'x'") as refused:
         call_command("freshness", "x")
     assert refused.value.returncode == 2

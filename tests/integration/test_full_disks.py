@@ -24,7 +24,7 @@ def job(main):
 
 
 def report_full_disk(connection, worker, disk):
-    """Make the worker send a heartbeat that reports these disks as full."""
+    """Make the worker send a heartbeat with this report of a full disk. It is empty if no disk is full."""
     members.beat(connection, node_id=worker.id, progress={"disk": disk})
 
 

@@ -234,7 +234,7 @@ def test_every_transition_recorded_in_the_history_exists():
 
 
 @pytest.mark.parametrize(
-    ("state", "transition", "facts", "told"),
+    ("state", "transition", "facts", "recorded"),
     [
         ({"phase": Phase.INACTIVE}, "start", {}, ("job start", "")),
         ({"phase": Phase.ACTIVE, "pause": Pause.PAUSING}, "halt", {}, ("job stop", "")),
@@ -242,14 +242,14 @@ def test_every_transition_recorded_in_the_history_exists():
     ],
 )
 @pytest.mark.django_db
-def test_transitions_of_a_job_are_in_the_history_with_its_number_and_name(state, transition, facts, told):
+def test_transitions_of_a_job_are_in_the_history_with_its_number_and_name(state, transition, facts, recorded):
     job = make_job("manual")
     Job.objects.filter(pk=job.pk).update(**state)
 
     make_transition(job.pk, transition, made_by="a test", now=NOON, facts=facts, reason="because")
 
     (row,) = history()
-    assert (row.activity, row.result_code) == told
+    assert (row.activity, row.result_code) == recorded
     assert (row.entity, row.result_description, row.started_at) == (f"{job.pk}(manual)", "because", NOON)
 
 

@@ -34,9 +34,9 @@ def refused(*arguments):
 
 def test_a_stopped_host_shows_the_user_of_the_command_and_the_reason(capsys):
     make_bin(HOST)
-    told = run_host(capsys, HOST, "stop", "--reason", "its owner has asked us")
+    output = run_host(capsys, HOST, "stop", "--reason", "its owner has asked us")
 
-    assert told == f"{HOST}: stopped, {NONE}. vera stopped {HOST} just now: its owner has asked us."
+    assert output == f"{HOST}: stopped, {NONE}. vera stopped {HOST} just now: its owner has asked us."
     assert NodeEvent.objects.filter(message=f"vera stopped {HOST}: its owner has asked us").exists()
 
 
@@ -88,17 +88,17 @@ def test_an_impossible_action_gives_the_reason_and_exits_with_1():
     ],
 )
 def test_invalid_input_is_named_ends_with_2_and_changes_nothing(arguments, sentence):
-    returncode, told = refused(*arguments)
+    returncode, output = refused(*arguments)
 
     assert returncode == 2
-    assert sentence in told
+    assert sentence in output
     assert not Bin.objects.filter(stopped_at__isnull=False).exists()
     assert not deny_list.denials()
 
 
 def test_a_pattern_of_hosts_is_denied_and_allowed_again(capsys):
-    told = run_host(capsys, "*.example.com", "deny", "--reason", "they asked", "--confirm")
-    assert told == "Denied:\n  *.example.com (Deny list, rule 1): they asked, says vera"
+    output = run_host(capsys, "*.example.com", "deny", "--reason", "they asked", "--confirm")
+    assert output == "Denied:\n  *.example.com (Deny list, rule 1): they asked, says vera"
 
     assert run_host(capsys, "*.example.com", "allow") == "No hosts are denied."
 

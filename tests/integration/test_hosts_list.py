@@ -152,8 +152,8 @@ def test_a_share_of_a_total_is_shown_with_the_limits_of_all_partitions(connectio
 
     assert (shared.limits.requests, shared.limits.gap) == (2, 4.0)
     assert (shared.whole.requests, shared.whole.gap) == (8, 1.0)
-    said = "2 at a time, one every 4 s here, of 8 at a time, one every 1 s in all partitions"
-    assert share_in_words(shared.limits, shared.whole) == said
+    words = "2 at a time, one every 4 s here, of 8 at a time, one every 1 s in all partitions"
+    assert share_in_words(shared.limits, shared.whole) == words
 
 
 def test_the_list_of_hosts_says_if_documents_lack_a_worker_or_an_owner(connection, manager):

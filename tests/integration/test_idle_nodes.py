@@ -30,8 +30,8 @@ SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE starts_with(application_
 
 @pytest.fixture(autouse=True)
 def fast_beats(settings):
-    said = {HEARTBEAT_INTERVAL.path: seconds(BEAT)}
-    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
+    values = {HEARTBEAT_INTERVAL.path: seconds(BEAT)}
+    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **values}
 
 
 @pytest.fixture

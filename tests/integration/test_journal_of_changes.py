@@ -118,9 +118,9 @@ def test_a_changed_user_is_recorded_without_a_password():
     assert set(password.detail["changes"]) == {"password"}
     assert newest().message == "user otto was deleted by root"
     assert not User.objects.filter(username="otto").exists()
-    said = str([*NodeEvent.objects.values_list("message", "detail")])
-    assert "sentinel" not in said
-    assert "pbkdf2" not in said
+    journal = str([*NodeEvent.objects.values_list("message", "detail")])
+    assert "sentinel" not in journal
+    assert "pbkdf2" not in journal
 
 
 def test_long_values_are_shortened_in_the_journal():

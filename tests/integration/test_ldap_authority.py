@@ -224,15 +224,15 @@ def test_tls_needs_a_certificate_that_can_be_checked(server, starts_tls):
 
 
 @each_row(
-    ("facts", "said"),
+    ("facts", "problem"),
     [
         ({"password": "wrong"}, "refuses the account"),
         ({"servers": ["ldap://127.0.0.1:1"]}, "cannot be used"),
         ({"base": "dc=nowhere"}, "says"),
     ],
 )
-def test_a_directory_without_an_answer_is_unreachable(server, facts, said):
-    with pytest.raises(Unreachable, match=said) as raised:
+def test_a_directory_without_an_answer_is_unreachable(server, facts, problem):
+    with pytest.raises(Unreachable, match=problem) as raised:
         ask(AUTHORITY, server.configuration(**facts), "alice")
 
     assert "wrong" not in str(raised.value).replace("wrong name or password", "")

@@ -69,8 +69,8 @@ def control(dsn, connection, third, settings):
     send_fact(connection, "b", "a", "life:all", {"documents": 1234, "rate": 0})
     connection.commit() if not connection.autocommit else None
     addresses = (f"a={dsn}", f"b={psycopg.conninfo.make_conninfo(dsn, dbname='absent')}", f"c={third.dsn}")
-    said = {PARTITION.path: "a", PARTITIONS.path: addresses}
-    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
+    values = {PARTITION.path: "a", PARTITIONS.path: addresses}
+    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **values}
     return connection
 
 
@@ -82,12 +82,12 @@ def remove(*words):
 def test_a_dry_run_shows_what_would_be_lost_and_changes_nothing(control, job):
     link(job, "lost", host=host_of("b"), target="b")
 
-    said = remove("--dry-run")
+    output = remove("--dry-run")
 
     slots = read_map(control, NAMES).slots_of("b")
-    assert f"Partition b has {len(slots)} slots: a gets " in said
-    assert "Lost are 1,234 documents (as of " in said
-    assert "by 1 links of other partitions" in said
+    assert f"Partition b has {len(slots)} slots: a gets " in output
+    assert "Lost are 1,234 documents (as of " in output
+    assert "by 1 links of other partitions" in output
     assert noted_names(control)["names"] == list(NAMES)
 
 
@@ -155,11 +155,11 @@ def test_a_move_that_copies_documents_continues_without_a_lost_partition(control
     assert f"Partition b has {left} slots" in remove("--dry-run")
     assert read_move(control) == move
 
-    said = remove()
+    output = remove()
 
     after = read_move(control)
-    assert "goes on without b" in said
-    assert "Documents that were sent to it, and have not arrived, come back." in said
+    assert "goes on without b" in output
+    assert "Documents that were sent to it, and have not arrived, come back." in output
     assert (after.number, after.phase, after.without) == (2, MovePhase.COPYING, ("b",))
     assert after.to.slots_of("b") == []
     assert len(after.to.slots_of("c")) >= len(move.to.slots_of("c")) + left // 2

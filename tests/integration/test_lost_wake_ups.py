@@ -321,7 +321,7 @@ def test_a_clean_up_finds_the_lane_that_its_owner_put_to_sleep_just_before(conne
 
 
 def make_held(running, host, *, ready_at, last_start_at=NOON, documents=1):
-    """Return a lane with due documents that sleeps until its bin opens. The bin had its last request a while ago."""
+    """Return a lane with due documents that sleeps until its bin opens, and set the time of the bin's last request."""
     lane = make_lane(running.seed, host, ready_at=ready_at)
     BinState.objects.filter(bin=lane.bin).update(last_start_at=last_start_at)
     make_documents(lane, [f"{host} {number}" for number in range(documents)])

@@ -234,9 +234,9 @@ def test_events_of_journals_are_sent_once_after_their_condition_has_ended(hook):
     ArchivedTask.objects.create(id=9, why="tried-too-many-times", last_message="no room", **facts)
     ArchivedTask.objects.create(id=10, why="done", **facts)
     ArchivedTask.objects.create(id=11, why="tried-too-many-times", **{**facts, "kind": "send_notice"})
-    told = check()
+    subjects = check()
 
-    assert sorted(told) == [
+    assert sorted(subjects) == [
         "A job fails: books",
         "A node failed: Node",
         "A run ended: books",
@@ -260,7 +260,7 @@ def test_more_events_than_one_check_reads_are_sent_by_the_next_checks(hook, monk
         )
         ArchivedTask.objects.create(id=number, why="tried-too-many-times", archived_at=at, **facts)
 
-    told = [check()]
+    checks = [check()]
     # Later checks no longer read events of this time.
     for model, name in (
         (JobEvent, "at"),
@@ -269,12 +269,12 @@ def test_more_events_than_one_check_reads_are_sent_by_the_next_checks(hook, monk
         (NotificationCheck, "read_until"),
     ):
         model.objects.update(**{name: F(name) - HOUR})
-    while told[-1]:
-        told.append(check())
+    while checks[-1]:
+        checks.append(check())
 
-    subjects = [subject for subjects in told for subject in subjects]
+    subjects = [subject for subjects in checks for subject in subjects]
     assert (len(subjects), len(set(subjects))) == (21, 21)
-    assert all(len(subjects) <= 9 for subjects in told)
+    assert all(len(subjects) <= 9 for subjects in checks)
 
 
 def test_an_event_of_a_lasting_condition_makes_no_second_message(hook):
@@ -414,9 +414,9 @@ def test_a_mail_server_gets_the_password_and_no_log_has_it(mails, caplog):
         send(message)
 
     message.refresh_from_db()
-    told = [message.answer, caplog.text, *NodeEvent.objects.values_list("message", flat=True)]
-    told += [json.dumps(detail) for detail in NodeEvent.objects.values_list("detail", flat=True)]
-    assert not any("wrong-and-secret" in text for text in told)
+    texts = [message.answer, caplog.text, *NodeEvent.objects.values_list("message", flat=True)]
+    texts += [json.dumps(detail) for detail in NodeEvent.objects.values_list("detail", flat=True)]
+    assert not any("wrong-and-secret" in text for text in texts)
 
 
 def test_a_refused_recipient_is_named(mails):
@@ -571,11 +571,11 @@ def test_commands_make_test_and_delete_channels_and_rules(hook, tmp_path, capsys
     call_command("notification", "rules")
     call_command("notification", "delete-rule", "fails")
     call_command("notification", "delete-channel", "hook")
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
 
-    assert "hook sent: Test of the channel hook (200 ok)" in said
-    assert "fails: job_fails → hook" in said
-    assert SECRET not in said
+    assert "hook sent: Test of the channel hook (200 ok)" in output
+    assert "fails: job_fails → hook" in output
+    assert SECRET not in output
     file.write_text("{")
     with pytest.raises(CommandError, match="is not JSON") as refused:
         call_command("notification", "add-channel", "hook", "webhook", str(file))

@@ -684,10 +684,10 @@ def test_an_invalid_job_is_refused_with_the_reason_and_not_stored(facts, sentenc
 
 def test_a_schedule_and_intervals_are_set_in_the_browser_and_shown_again():
     client = page_client("administrator")
-    said = {"kind": "continuous", "recrawl_after": "1 d 12 h", "reseed_after": "90 min", "hop_limits": "link 3"}
+    fields = {"kind": "continuous", "recrawl_after": "1 d 12 h", "reseed_after": "90 min", "hop_limits": "link 3"}
     windows = "days of week 1-5; hours 22; open 8 h; zone Europe/Berlin\ndays of week 6; hours 3; minimal"
 
-    client.post("/admin/jobs/job/add/", _job_form(start_method="window_begin", windows=windows, **said))
+    client.post("/admin/jobs/job/add/", _job_form(start_method="window_begin", windows=windows, **fields))
 
     job = Job.objects.get(name="manual")
     assert (job.recrawl_after, job.reseed_after) == (dt.timedelta(hours=36), dt.timedelta(minutes=90))

@@ -110,8 +110,8 @@ def control(job, database, settings):
     """Make this database the control partition, and return a function that gives `b` another address."""
 
     def control(address=database.dsn):
-        said = {PARTITION.path: "a", PARTITIONS.path: ("a=postgresql://one/crawl", f"b={address}")}
-        settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
+        values = {PARTITION.path: "a", PARTITIONS.path: ("a=postgresql://one/crawl", f"b={address}")}
+        settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **values}
 
     with psycopg.connect(database.dsn, autocommit=True) as partition_b:
         partition_b.execute("UPDATE jobs_partitionedjob SET number = %s", [job.pk])

@@ -110,8 +110,8 @@ def control(connection, job, database, settings, monkeypatch):
     """Make this database the control partition, which has all hosts of `OURS`, and let it wait for `b`."""
 
     def control(address=database.dsn):
-        said = {PARTITION.path: "a", PARTITIONS.path: ("a=postgresql://one/crawl", f"b={address}")}
-        settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
+        values = {PARTITION.path: "a", PARTITIONS.path: ("a=postgresql://one/crawl", f"b={address}")}
+        settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **values}
 
     monkeypatch.setattr(merged, "_silent_until", {})
     monkeypatch.setattr(merged, "ANSWERS_WITHIN", 30.0)
@@ -385,12 +385,12 @@ def test_freshness_goals_count_the_documents_of_all_partitions(job, operator):
     measure_freshness(job, documents=100, fresh=90)
 
     found = operator.get(f"/api/v1/jobs/{job.pk}/freshness/").json()
-    call_command("freshness", "news", stdout=(said := StringIO()))
+    call_command("freshness", "news", stdout=(output := StringIO()))
     page = operator.get(f"/jobs/{job.pk}/")
 
     (goal,) = found["goals"]
     assert (goal["documents"], goal["achieved"], goal["needs"], found["silent"]) == (400, 0.6, 4.0, [])
-    assert "60 % of 400 documents are fresh" in said.getvalue()
+    assert "60 % of 400 documents are fresh" in output.getvalue()
     assert page.context["screen"]["freshness"][0]["documents"] == "400"
 
 
@@ -414,13 +414,13 @@ def test_verifications_of_all_partitions_are_listed_with_local_outputs(job, oper
 
 @pytest.mark.usefixtures("control")
 def test_evidence_of_another_partition_is_exported_by_the_command_and_the_api(database, operator):
-    call_command("evidence", "export", "recorded.example", "--partition", "b", stdout=(said := StringIO()))
+    call_command("evidence", "export", "recorded.example", "--partition", "b", stdout=(output := StringIO()))
     file = operator.get(f"/partition/b/api/v1/hosts/{id_in_b(database, 'recorded.example')}/evidence/file/")
 
-    header, block = said.getvalue().splitlines()
+    header, block = output.getvalue().splitlines()
     assert json.loads(header)["partition"] == "b"
     assert f"{NOON:%FT%R}Z" in block
-    assert async_to_sync(text_of)(file) == said.getvalue()
+    assert async_to_sync(text_of)(file) == output.getvalue()
     with pytest.raises(CommandError, match="Partition c does not exist"):
         call_command("evidence", "export", "recorded.example", "--partition", "c")
 

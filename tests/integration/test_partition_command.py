@@ -65,16 +65,16 @@ def test_counts_that_lack_a_silent_partition_are_marked_as_incomplete(connection
     here("a")
     job = make_running_job(main.node).job
     client.force_login(admin_user)
-    said = "The true counts may be higher: partition b sent its last figures"
+    warning = "The true counts may be higher: partition b sent its last figures"
     send_fact(connection, "b", "a", ALIVE, {"documents": 1234, "rate": 2.5})
     connection.execute("UPDATE jobs_partitionfact SET sent_at = now() - interval '10 minutes'")
 
     for address in ("/", "/jobs/", f"/jobs/{job.pk}/"):
-        assert f"{said} 10 min ago." in client.get(address).content.decode()
+        assert f"{warning} 10 min ago." in client.get(address).content.decode()
 
     connection.execute("UPDATE jobs_partitionfact SET sent_at = now()")
     # The overview also queries the database of partition b, which does not exist in this test.
-    assert said not in client.get("/jobs/").content.decode()
+    assert warning not in client.get("/jobs/").content.decode()
 
 
 def test_a_database_without_partitions_has_an_empty_page(client, admin_user):

@@ -25,7 +25,7 @@ from tests.support.tables import each_row
 
 @pytest.fixture
 def here(settings):
-    """Make this database a partition."""
+    """Return a function that makes this database a partition with the given name."""
 
     def here(name):
         be_partition(settings, name)

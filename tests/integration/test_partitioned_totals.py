@@ -58,8 +58,8 @@ def wants(main, policy):
 
 def receive_report(leader, policy, *, need=0, **facts):
     """Receive a report of partition `b`: the share that it applies, and its need."""
-    said = wants(leader, policy)
-    body = {"number": said["number"], "share": said["share"], "need": need} | facts
+    wanted = wants(leader, policy)
+    body = {"number": wanted["number"], "share": wanted["share"], "need": need} | facts
     receive_fact(leader.connection, "b", "a", f"total:{policy.pk}", body)
 
 

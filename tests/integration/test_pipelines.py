@@ -114,12 +114,12 @@ def test_a_document_that_no_output_gets_is_excluded_with_the_reason(site, client
     client.force_login(make_user(ADMINISTRATOR))
     page = client.get(f"/documents/{site.job_id}/{item.hash.hex}/").content.decode()
     assert page.count("Stage “short”: The address matches &#x27;page1$&#x27;. (EXCLUDED_URL)") == 2
-    said = Activity.objects.filter(activity="document refusal", entity=url_of("page1"))
-    assert {(row.output_id, row.result_code) for row in said} == {
+    refusals = Activity.objects.filter(activity="document refusal", entity=url_of("page1"))
+    assert {(row.output_id, row.result_code) for row in refusals} == {
         (site.search.pk, "EXCLUDED_URL"),
         (site.lines.pk, "EXCLUDED_URL"),
     }
-    assert {row.result_description for row in said} == {"short: The address matches 'page1$'."}
+    assert {row.result_description for row in refusals} == {"short: The address matches 'page1$'."}
 
 
 def test_each_branch_gets_the_document_unchanged_by_the_other_branch(site):
@@ -282,15 +282,15 @@ def test_the_history_names_missing_pages_of_a_text_on_the_page_and_in_the_api(si
     site.change(stage("read", "lacks", {}), outputs={site.lines: "source"})
     site.run()
 
-    said = Activity.objects.filter(activity="document ingest", entity=url_of("page1"))
+    ingests = Activity.objects.filter(activity="document ingest", entity=url_of("page1"))
     item = QueueItem.objects.get(identifier=url_of("page1"))
     client.force_login(make_user(ADMINISTRATOR))
     page = client.get(f"/documents/{site.job_id}/{item.hash.hex}/").content.decode()
-    moment = said.earliest("started_at").started_at
+    moment = ingests.earliest("started_at").started_at
     hour = {"since": (moment - seconds(1800)).isoformat(), "until": (moment + seconds(1800)).isoformat()}
     lines = client.get("/api/v1/reports/history/", {**hour, "activity": "document ingest"}).json()["results"]
 
-    assert dict(said.values_list("output", "result_description")) == {
+    assert dict(ingests.values_list("output", "result_description")) == {
         site.search.pk: "2 pages of PDF could not be read.",
         site.lines.pk: "",
     }

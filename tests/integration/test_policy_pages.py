@@ -33,13 +33,13 @@ def administrator():
     return client_of(ADMINISTRATOR)
 
 
-def form(*rules, **said):
+def form(*rules, **fields):
     """Return the form that a browser sends: a policy with usual values, and rules with the given fields."""
     usual = {"name": "gentle", "open_requests": 2, "min_gap": "1.0", "time_zone": "UTC"}
     sent = usual | {"rules-TOTAL_FORMS": len(rules), "rules-INITIAL_FORMS": 0}
     for number, rule in enumerate(rules):
         sent |= {f"rules-{number}-{name}": value for name, value in ({"days": [1, 2, 3, 4, 5, 6, 7]} | rule).items()}
-    return sent | said
+    return sent | fields
 
 
 def change_of(policy):
@@ -106,7 +106,7 @@ def test_a_probably_unintended_value_gets_a_warning(administrator):
 
 
 @each_row(
-    ("said", "sentence"),
+    ("fields", "sentence"),
     [
         ({"min_gap": "0"}, "Nothing would limit the rate"),
         ({"starts": 5}, "5 starts need a period"),
@@ -116,10 +116,10 @@ def test_a_probably_unintended_value_gets_a_warning(administrator):
         ({"name": "taken"}, "Choose another name"),
     ],
 )
-def test_an_invalid_policy_is_refused_with_a_reason(administrator, said, sentence):
+def test_an_invalid_policy_is_refused_with_a_reason(administrator, fields, sentence):
     ThrottlePolicy.objects.create(name="taken")
 
-    assert sentence in sentences(administrator.post(ADD, form(**said)))
+    assert sentence in sentences(administrator.post(ADD, form(**fields)))
     assert ThrottlePolicy.objects.count() == 1
 
 
@@ -283,13 +283,13 @@ def test_only_administrators_change_policies(role):
 
 
 @each_row(
-    "said", [form(applies_everywhere="on"), form({"pattern": "a.example", "denies": "on"}), form(denied="a.example")]
+    "fields", [form(applies_everywhere="on"), form({"pattern": "a.example", "denies": "on"}), form(denied="a.example")]
 )
-def test_cluster_wide_limits_and_denials_need_their_own_permission(said):
+def test_cluster_wide_limits_and_denials_need_their_own_permission(fields):
     apprentice = client_of(OPERATOR, permissions=["add_throttlepolicy", "change_throttlepolicy"])
 
-    assert apprentice.post(ADD, said).status_code == 403
-    assert apprentice.post(ADD, said | {"_rehearse": 1}).status_code == 403
+    assert apprentice.post(ADD, fields).status_code == 403
+    assert apprentice.post(ADD, fields | {"_rehearse": 1}).status_code == 403
     assert apprentice.post(ADD, form()).status_code == 302
 
 

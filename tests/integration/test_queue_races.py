@@ -352,7 +352,7 @@ def test_a_turn_at_a_worker_of_another_scope_gets_no_successor(connection, manag
     assert len(take_all(connection, their_worker)) == 2
 
 
-def places_given():
+def places_counted_and_summed():
     """Return (open turns, open requests) twice: as the bin counts them, and as the sum of its turns."""
     bin_, turns = BinState.objects.get(), Turn.objects.filter(closed_at=None)
     return (bin_.open_turns, bin_.open_requests), (len(turns), sum(turn.requests for turn in turns))
@@ -371,7 +371,7 @@ def test_a_turn_that_closes_while_it_gets_a_successor_passes_on_requests(
         rival.start_and_wait(close_turns, other_connection, turns=[ClosedTurn(first.id, None)], now=NOON)
     rival.result()
 
-    assert places_given() == ((1, 1000), (1, 1000))
+    assert places_counted_and_summed() == ((1, 1000), (1, 1000))
     (follower,) = take(connection, worker=worker.id, room=1000, idle=True, now=NOON).turns
     assert (follower.follows, follower.requests) == (first.id, 1000)
 
@@ -391,7 +391,7 @@ def test_a_successor_that_ends_with_its_predecessor_passes_on_all_requests(conne
     close_turns(connection, turns=closed, now=NOON)
 
     assert third.follows == second.id
-    assert places_given() == ((1, 1000), (1, 1000))
+    assert places_counted_and_summed() == ((1, 1000), (1, 1000))
 
 
 def test_concurrent_stuffers_never_exceed_a_budget(dsn, manager):

@@ -33,8 +33,8 @@ def write_journal(*ages):
 
 
 def set_retention(settings, **days):
-    said = {f"crawl.{name}": value for name, value in days.items()}
-    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
+    values = {f"crawl.{name}": value for name, value in days.items()}
+    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **values}
 
 
 def test_journals_are_never_deleted_without_a_setting():

@@ -54,8 +54,8 @@ def test_documents_are_removed_from_the_given_output_only(connection, search_out
     assert {action for action, _ in actions(lines)} == {"add"}
     assert IndexedDocument.objects.filter(output=lines).count() == 2
     assert OutputConnection.objects.get(pk=search_output.pk).clear_before is None
-    told = Activity.objects.filter(activity="document deletion")
-    assert {(row.entity, row.output_id, row.job_id) for row in told} == {
+    deletions = Activity.objects.filter(activity="document deletion")
+    assert {(row.entity, row.output_id, row.job_id) for row in deletions} == {
         (url, search_output.pk, job.row.pk) for url in (PAGE, OTHER_PAGE)
     }
 
@@ -136,8 +136,8 @@ def test_documents_of_a_single_job_are_removed_from_outputs_with_the_job(
     assert actions(lines)[-1] == ("delete", PAGE)
     assert set(texts()) == {PAGE, OTHER_PAGE}
     assert IndexedDocument.objects.filter(output=lines).count() == 1
-    told = Activity.objects.get(activity="document deletion")
-    assert (told.entity, told.output_id) == (PAGE, lines.pk)
+    deletion = Activity.objects.get(activity="document deletion")
+    assert (deletion.entity, deletion.output_id) == (PAGE, lines.pk)
     assert OutputConnection.objects.get(pk=lines.pk).orphans_after is None
 
 

@@ -201,8 +201,8 @@ def test_a_window_that_passed_without_a_manager_is_missed(day):
 
     (over,) = missed(NOON.replace(hour=23))
 
-    said = f"Job {scheduled.job.name} {OVER} Wed 2 Jan 2030 18:00 UTC."
-    assert over == (scheduled.job.name, said, NOON.replace(hour=18))
+    message = f"Job {scheduled.job.name} {OVER} Wed 2 Jan 2030 18:00 UTC."
+    assert over == (scheduled.job.name, message, NOON.replace(hour=18))
 
 
 def test_a_missed_window_is_listed_and_in_the_journal_until_a_run_begins(day):

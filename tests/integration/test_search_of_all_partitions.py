@@ -68,8 +68,8 @@ def control(output, database, settings, monkeypatch):
     """Make this database the control partition, and return a function that gives `b` another address."""
 
     def control(address):
-        said = {PARTITION.path: "a", PARTITIONS.path: ("a=postgresql://one/crawl", f"b={address}")}
-        settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
+        values = {PARTITION.path: "a", PARTITIONS.path: ("a=postgresql://one/crawl", f"b={address}")}
+        settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **values}
 
     monkeypatch.setattr(merged, "_silent_until", {})
     monkeypatch.setattr(merged, "ANSWERS_WITHIN", 30.0)

@@ -406,8 +406,8 @@ def test_a_seed_is_found_by_its_job_and_by_an_address(operator):
     (document,) = make_documents(make_job("third"), 1)
     QueueItem.objects.filter(hash=document.hash).update(hash=hash_of(document.identifier))
 
-    def found(said):
-        return [seed.pk for seed in rows_of(operator.get("/admin/jobs/seed/", {"q": said}))]
+    def found(searched):
+        return [seed.pk for seed in rows_of(operator.get("/admin/jobs/seed/", {"q": searched}))]
 
     assert found(job.name) == [first.pk, second.pk]
     assert found(str(other.pk)) == [other.pk]
@@ -546,8 +546,8 @@ def test_viewers_change_no_task():
 def test_an_ended_task_is_found_by_its_number_kind_group_or_reason(operator):
     world = make_world()
 
-    for said in (str(world.archived_task.pk), "count", "generic", "done"):
-        assert [task.pk for task in rows_of(operator.get("/admin/tasks/archivedtask/", {"q": said}))] == [
+    for searched in (str(world.archived_task.pk), "count", "generic", "done"):
+        assert [task.pk for task in rows_of(operator.get("/admin/tasks/archivedtask/", {"q": searched}))] == [
             world.archived_task.pk
         ]
     assert rows_of(operator.get("/admin/tasks/archivedtask/", {"q": "nothing"})) == []

@@ -47,7 +47,7 @@ class InMemory:
 
     def __init__(self, groups: list[int]) -> None:
         self._now = 0.0
-        checker = Checker(now=lambda: self._now, beat=2.0, processes=_AllAsItShouldBe())
+        checker = Checker(now=lambda: self._now, beat=2.0, processes=_FaultlessProcesses())
         self._store = Store(clock=lambda: self._now, checker=checker)
         self._store.groups = {group: GroupRow(id=group) for group in groups}
 
@@ -165,7 +165,7 @@ class InPostgres:
         return _summary(snapshot.look(self._connection, scope=scope, me=me), groups)
 
 
-class _AllAsItShouldBe(dict[UUID, Any]):
+class _FaultlessProcesses(dict[UUID, Any]):
     """Processes in which the checker finds no violation, because this test compares only answers."""
 
     def __missing__(self, _node_id: UUID) -> "_TrueActions":

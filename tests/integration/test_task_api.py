@@ -29,7 +29,7 @@ def operator(db):
 
 
 def archive(client, number=1, **facts):
-    """Return the numbers of some cancelled tasks."""
+    """Create and cancel this number of tasks. Return their numbers."""
     made = [client.post(TASKS, {**TASK, **facts}).json()["id"] for _ in range(number)]
     for task in made:
         client.post(f"{TASKS}{task}/cancel/")
@@ -86,10 +86,10 @@ def test_the_command_cancels_many_tasks_by_a_filter(transactional_db):
 
     with pytest.raises(CommandError) as refused:
         output_of_task("cancel-all")
-    said = output_of_task("cancel-all", "--group", "mail")
+    output = output_of_task("cancel-all", "--group", "mail")
 
     assert refused.value.returncode == 2
-    assert said == "Tasks cancelled: 1.\n"
+    assert output == "Tasks cancelled: 1.\n"
     assert Task.objects.get().group == "other"
 
 
@@ -262,7 +262,7 @@ def test_the_command_runs_lists_shows_cancels_and_reschedules_tasks(transactiona
 
 
 def test_the_command_shows_templates_with_five_runs_and_removes_them(transactional_db):
-    # The built-in template is there unless an earlier test emptied the tables.
+    # The built-in templates exist unless an earlier test emptied the tables.
     TaskTemplate.objects.all().delete()
     verbs.put_template(**NIGHTLY, made_by="a test")
 

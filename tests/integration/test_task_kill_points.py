@@ -23,7 +23,7 @@ CHUNKS = 4
 
 
 class Killed(BaseException):
-    """The process of the worker was killed."""
+    """The exception that stands for a kill of the worker's process."""
 
 
 class MortalConnection(psycopg.Connection):

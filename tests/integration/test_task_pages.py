@@ -53,7 +53,7 @@ def schedule(kind="count", **facts):
 
 
 def archive(number=1, **facts):
-    """Return this number of ended tasks, in the order of their ends."""
+    """Store this number of ended tasks. Return them in the order of their ends."""
     start = ArchivedTask.objects.count()
     now = timezone.now()
     known = {"kind": "count", "retry_policy": {"policy": "never"}, "created_by": "a test", "why": "done"}
@@ -241,8 +241,8 @@ def test_a_task_shows_its_arguments_attempts_and_exception(operator):
 
     assert HOSTILE not in text
     assert text.count("&lt;script&gt;") == 2
-    for said in ("/tmp/x", "tried too many times", "ValueError", "w (h:1)", "by me"):
-        assert said in text
+    for shown in ("/tmp/x", "tried too many times", "ValueError", "w (h:1)", "by me"):
+        assert shown in text
 
 
 def test_a_running_task_shows_its_progress_as_a_bar(operator, connection, dsn):

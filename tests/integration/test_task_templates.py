@@ -34,7 +34,7 @@ def put(**facts):
 
 
 def pass_hours(number):
-    """Set the next moment of each template to this number of hours ago."""
+    """Move the next moment of each template that is not built in back by this number of hours."""
     for template in TaskTemplate.objects.filter(is_built_in=False):
         TaskTemplate.objects.filter(pk=template.pk).update(next_at=template.next_at - number * HOUR)
 

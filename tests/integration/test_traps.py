@@ -73,7 +73,7 @@ def read(connection, job, counts):
         texts = [text or prose(random.Random(url), 1) for url in urls]
         usual = {"bytes_read": 100}
         counts.collect(
-            make_result(claim, facts, text=said, **usual | outcome) for claim, said in zip(claims, texts, strict=True)
+            make_result(claim, facts, text=page, **usual | outcome) for claim, page in zip(claims, texts, strict=True)
         )
         counts.write(connection, at_once=at_once)
 
@@ -588,9 +588,9 @@ def test_operators_release_suspects_and_administrators_accept_them(job):
 
 
 def command(*words):
-    said = StringIO()
-    call_command("trap", *map(str, words), stdout=said)
-    return said.getvalue()
+    output = StringIO()
+    call_command("trap", *map(str, words), stdout=output)
+    return output.getvalue()
 
 
 def test_the_command_lists_tests_and_decides_suspects(job, in_one_transaction):

@@ -98,23 +98,23 @@ def attention():
 def test_a_site_that_refuses_every_connection_is_failing_everywhere(crawl):
     crawl.request("REFUSED", amount=60)
     crawl.serve(in_progress=2, open_now=0)
-    said = "60 of the last 60 requests failed (REFUSED)."
+    sentence = "60 of the last 60 requests failed (REFUSED)."
 
     overview, host, page = read_screen("overview"), crawl.host(), crawl.page()
 
     assert (overview["headline"], overview["headline_tone"]) == ("Failing", "failed")
-    assert overview["headline_detail"].startswith(said)
+    assert overview["headline_detail"].startswith(sentence)
     assert (host["cause"], host["tone"]) == ("failing", "failed")
-    assert host["says"].startswith(said)
-    assert page["says"].startswith(said)
-    assert page["hosts"][0]["waits"].startswith(said)
-    assert said in crawl.story()
+    assert host["says"].startswith(sentence)
+    assert page["says"].startswith(sentence)
+    assert page["hosts"][0]["waits"].startswith(sentence)
+    assert sentence in crawl.story()
     (listed,) = crawl.viewer.get("/api/v1/hosts/").json()["results"]
     assert listed["limited_by"]["is_failing"]
-    assert listed["limited_by"]["sentence"].startswith(said)
+    assert listed["limited_by"]["sentence"].startswith(sentence)
     out = StringIO()
     call_command("host", HOST, stdout=out)
-    assert said in out.getvalue()
+    assert sentence in out.getvalue()
     assert attention() == [("job_fails", "news"), ("host_fails", HOST)]
 
 
@@ -236,11 +236,11 @@ def test_a_host_with_an_open_turn_and_no_claim_is_shown_as_in_progress(crawl):
 
 def test_the_verdict_on_a_job_without_a_worker_names_the_command(crawl):
     Node.objects.filter(pk=crawl.worker.id).update(status="stopped", stopped_at=timezone.now())
-    said = "No worker is running. Start one with “crawlctl runworker”."
+    sentence = "No worker is running. Start one with “crawlctl runworker”."
 
     overview = read_screen("overview")
 
-    assert overview["headline_detail"] == overview["jobs"][0]["reason"] == crawl.page()["says"] == said
+    assert overview["headline_detail"] == overview["jobs"][0]["reason"] == crawl.page()["says"] == sentence
 
 
 def test_jobs_that_share_a_host_share_its_queue_at_the_worker(crawl):
@@ -265,15 +265,15 @@ def test_a_job_without_a_worker_shows_it_although_other_jobs_read_its_host(crawl
     facts = {"job_id": other.job.pk, "run_no": 1, "measure": "stage", "stage": Stage.PENDING}
     count_folded(lane_id=lane.pk, amount=1, **facts)
     (document,) = make_documents(lane, ["inside"])
-    said = "No running worker has the tag “intranet”."
+    sentence = "No running worker has the tag “intranet”."
 
     page = read_screen(job_topic(other.job.pk))
     story = crawl.viewer.get(f"/documents/{other.job.pk}/{document.hash.hex}/").content.decode()
 
-    assert page["says"].startswith(said)
-    assert page["hosts"][0]["waits"].startswith(said)
-    assert said in story
-    assert said not in crawl.page()["says"]
+    assert page["says"].startswith(sentence)
+    assert page["hosts"][0]["waits"].startswith(sentence)
+    assert sentence in story
+    assert sentence not in crawl.page()["says"]
 
 
 def test_all_parts_of_the_overview_show_the_same_number_of_waiting_documents(crawl):
@@ -316,8 +316,8 @@ def test_a_run_fails_if_none_of_its_seeds_could_be_read(connection, crawl, secon
 
     lines = [line for line in read_attention(now=timezone.now()) if line.subject == "archive"]
 
-    said = "The last run of the job failed: no seed could be read (REFUSED). Repair the cause, then start it again."
-    assert [line.sentence for line in lines] == [said] * fails
+    sentence = "The last run of the job failed: no seed could be read (REFUSED). Repair the cause, then start it again."
+    assert [line.sentence for line in lines] == [sentence] * fails
     page = read_screen(job_topic(running.job.pk))
     assert (page["tone"] == "failed") == fails
     assert page["says"].startswith("No seed could be read (REFUSED). The job is not running.") == fails

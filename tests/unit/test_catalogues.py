@@ -52,8 +52,8 @@ def test_a_catalogue_translates_each_text_of_the_sources_and_no_other(path, text
 
     untranslated, unknown = texts.keys() - translated, translated - texts.keys()
 
-    said = f"{catalog.locale}: {len(untranslated)} texts lack a translation, {len(unknown)} have no source (make catalogues)"
-    assert untranslated | unknown == set(), said
+    message = f"{catalog.locale}: {len(untranslated)} texts lack a translation, {len(unknown)} have no source (make catalogues)"
+    assert untranslated | unknown == set(), message
     assert catalog.obsolete == {}
 
 

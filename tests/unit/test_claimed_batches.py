@@ -7,7 +7,7 @@ from jobs.loops.worker.batches import ClaimedBatches
 
 @pytest.fixture
 def batches():
-    """Return two documents of batch 1 and one of batch 2."""
+    """Return the batches of a worker with two documents of batch 1 and one document of batch 2."""
     batches = ClaimedBatches()
     for batch in (1, 2, 1):
         batches.add(batch)

@@ -50,7 +50,7 @@ SCHEMA = Schema(
 
 
 @each_row(
-    ("said", "field", "reason"),
+    ("values", "field", "reason"),
     [
         ({}, "place", "missing"),
         ({"place": 1}, "place", "must be a text"),
@@ -60,9 +60,9 @@ SCHEMA = Schema(
         ({"place": "x", "colour": 1}, "colour", "there are mood, most, place"),
     ],
 )
-def test_an_invalid_field_is_refused_by_its_name(said, field, reason):
+def test_an_invalid_field_is_refused_by_its_name(values, field, reason):
     with pytest.raises(BadSpecification, match=reason) as refused:
-        SCHEMA.read(said)
+        SCHEMA.read(values)
 
     assert refused.value.field == field
 
@@ -86,7 +86,7 @@ class Careless(SimpleKind):
     def bin_of(self, identifier):
         return identifier
 
-    def open(self, said):
+    def open(self, source):
         raise NotImplementedError
 
 

@@ -6,13 +6,13 @@ from jobs.queue.counting.counters import RunCounts
 
 
 def test_without_a_terminal_progress_is_a_line_every_half_minute(capsys):
-    said = []
+    lines = []
 
-    with Bar(say=said.append) as bar:
+    with Bar(say=lines.append) as bar:
         for second in range(61):
             bar.show(Progress(RunCounts(pending=30, indexed=2 * second, failed=0), seconds=float(second)))
 
-    assert said == [
+    assert lines == [
         "After 30 s: 60 done, 30 waiting, 0 failed, 2/s, 15 s left",
         "After 60 s: 120 done, 30 waiting, 0 failed, 2/s, 15 s left",
     ]

@@ -16,7 +16,7 @@ def wrapped(error):
 
 
 @each_row(
-    ("error", "said"),
+    ("error", "reason"),
     [
         (psycopg.errors.DiskFull("could not extend file"), "its disk is full"),
         (psycopg.errors.CannotConnectNow("the database system is starting up"), "it is starting or stopping"),
@@ -27,9 +27,9 @@ def wrapped(error):
         (psycopg.OperationalError('FATAL:  password authentication failed for user "boss"'), "it refuses the password"),
     ],
 )
-def test_a_reason_is_shown_without_addresses_and_names(error, said):
+def test_a_reason_is_shown_without_addresses_and_names(error, reason):
     for one in (error, wrapped(error)):
-        assert outage(one).startswith(f"The database does not answer: {said}")
+        assert outage(one).startswith(f"The database does not answer: {reason}")
         assert "10.1.2.3" not in outage(one)
         assert "boss" not in outage(one)
 

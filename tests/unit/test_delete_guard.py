@@ -74,7 +74,7 @@ def test_the_guard_asks_nothing_about_a_lost_seed_without_removals():
 
 
 @each_row(
-    ("facts", "said"),
+    ("facts", "cause"),
     [
         (
             {"parents": [Parent("http://a.example/", ParentState.GONE, "404", 180, 180)]},
@@ -110,8 +110,8 @@ def test_the_guard_asks_nothing_about_a_lost_seed_without_removals():
         ({"hosts": [HostShare("a.example", 200, 1)]}, "Were rules or seeds of the job changed?"),
     ],
 )
-def test_the_request_for_approval_names_the_cause_of_most_removals(facts, said):
+def test_the_request_for_approval_names_the_cause_of_most_removals(facts, cause):
     sentence = question(Facts(200, 1, **facts), USUAL)
 
     assert sentence.startswith("200 of 201 documents would be removed (100 %).")
-    assert said in sentence
+    assert cause in sentence

@@ -247,17 +247,17 @@ def test_a_failing_observer_does_not_prevent_calls_of_other_observers(caplog):
             raise RuntimeError("no memory")
 
     class Listens(Observer):
-        told = ()
+        begun = ()
 
         def work_begun(self, kind):
-            self.told = (kind,)
+            self.begun = (kind,)
 
     listening = Listens()
 
     with ObserverGroup([Fails(), listening]).work(Work.REBALANCE):
         pass
 
-    assert listening.told == (Work.REBALANCE,)
+    assert listening.begun == (Work.REBALANCE,)
     assert "an observer of distributed jobs failed" in caplog.text
 
 
@@ -265,7 +265,7 @@ def test_a_failing_observer_does_not_prevent_calls_of_other_observers(caplog):
 
 
 class Many(Named):
-    """A job that requests a thread for each item, and counts the runs of each item."""
+    """A job that requests a thread for each item, and records the items that ran."""
 
     def __init__(self, job_id):
         super().__init__(job_id)

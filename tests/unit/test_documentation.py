@@ -52,15 +52,15 @@ class Page(HTMLParser):
         self.feed(path.read_text())
 
     def handle_starttag(self, tag, attributes):
-        said = dict(attributes)
-        self.anchors.add(said.get("id"))
+        values = dict(attributes)
+        self.anchors.add(values.get("id"))
         if tag in {"script", "img", "iframe"}:
-            self.loads.append(said.get("src"))
+            self.loads.append(values.get("src"))
         elif tag == "link":
-            self.loads.append(said["href"])
-        elif tag == "a" and "href" in said:
-            self.links.append(said["href"])
-        self.own_code += [name for name in said if name == "style" or name.startswith("on")]
+            self.loads.append(values["href"])
+        elif tag == "a" and "href" in values:
+            self.links.append(values["href"])
+        self.own_code += [name for name in values if name == "style" or name.startswith("on")]
         self.own_code += ["style"] * (tag == "style")
 
 

@@ -108,7 +108,7 @@ def test_a_main_whose_process_ended_is_replaced_without_waiting():
 
 def test_the_next_manager_in_line_waits_a_heartbeat_after_the_main_ended():
     """
-    The time since its last heartbeat does not count, because the next manager in line was not yet a candidate then.
+    The time since the main's last heartbeat does not count: the next manager in line was not yet a candidate then.
     """
 
     def becomes_main(*, me: NodeSeen, after: dt.timedelta) -> bool:

@@ -14,10 +14,10 @@ def test_a_disk_with_enough_free_space_is_not_reported(tmp_path):
 
 
 def test_a_shortage_names_the_disk_its_free_space_and_the_limit():
-    said = FreeDisk().shortage(limit=ABOVE_ALL)
+    shortage = FreeDisk().shortage(limit=ABOVE_ALL)
 
-    assert said.startswith("the disk of the ")
-    assert "MiB left, and the limit (CRAWLCTL_FREE_DISK) is 100,000,000 MiB" in said
+    assert shortage.startswith("the disk of the ")
+    assert "MiB left, and the limit (CRAWLCTL_FREE_DISK) is 100,000,000 MiB" in shortage
 
 
 def test_a_minimum_of_zero_free_space_checks_no_disk():

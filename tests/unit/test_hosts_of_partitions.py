@@ -47,7 +47,7 @@ def test_a_single_database_has_no_placement(here, stated):
 
 
 @each_row(
-    "here, stated, said",
+    "here, stated, problem",
     [
         ("", ALL, "CRAWLCTL_PARTITION is not"),
         ("d", ALL, "CRAWLCTL_PARTITION is 'd', which CRAWLCTL_PARTITIONS does not name. It names: a, b, c."),
@@ -55,6 +55,6 @@ def test_a_single_database_has_no_placement(here, stated):
         ("a", (*ALL, "a=postgresql://four/crawl"), "names 'a' twice"),
     ],
 )
-def test_settings_that_contradict_each_other_are_refused(here, stated, said):
-    with pytest.raises(BadPartitions, match=said.replace(".", r"\.")):
+def test_settings_that_contradict_each_other_are_refused(here, stated, problem):
+    with pytest.raises(BadPartitions, match=problem.replace(".", r"\.")):
         read_placement(here, stated)

@@ -26,10 +26,12 @@ def known(clock):
 
 
 def scan_starts(known, *groups):
-    told = known.parameters(groups)
+    parameters = known.parameters(groups)
     return {
         seed: (NOON - ahead, NOON - others)
-        for seed, ahead, others in zip(told["cursor_seeds"], told["cursor_ahead"], told["cursor_others"], strict=True)
+        for seed, ahead, others in zip(
+            parameters["cursor_seeds"], parameters["cursor_ahead"], parameters["cursor_others"], strict=True
+        )
     }
 
 

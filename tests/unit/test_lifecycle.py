@@ -334,7 +334,7 @@ NAMED = {
 
 
 def all_states():
-    """Return every tuple of the dimensions, legal or not."""
+    """Yield every combination of the dimensions, legal or not."""
     truths = (False, True)
     for facts in itertools.product(Phase, Pause, Window, StopRequest, truths, truths, truths, truths):
         yield JobState(*facts)

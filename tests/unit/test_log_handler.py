@@ -11,7 +11,7 @@ from crawlctl.logs.handler import LogHandler, why_unwritable
 
 @pytest.fixture
 def full():
-    """Return a device that is always full."""
+    """Yield a device that is always full."""
     stream = Path("/dev/full").open("w", buffering=1)  # noqa: SIM115 (closing it writes, and fails)
     yield stream
     with suppress(OSError):

@@ -38,9 +38,9 @@ raise ValueError("two\\nlines")
 @pytest.fixture(scope="module")
 def lines():
     """Return the lines of a process that ends with an unexpected error."""
-    said = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert said.returncode == 1
-    return [json.loads(line) for line in said.stderr.splitlines()]
+    process = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 1
+    return [json.loads(line) for line in process.stderr.splitlines()]
 
 
 def test_a_line_names_its_node_job_document_and_host(lines):
@@ -75,16 +75,16 @@ def test_every_line_that_is_written_becomes_json_and_json_stays_as_it_is():
     stream.write(" with exit code 1\n\n{broken\n")
     stream.write('{"event": "mine"}\n')
 
-    said = [json.loads(line) for line in written.getvalue().splitlines()]
-    assert [one["event"] for one in said] == ["worker-1 ended with exit code 1", "{broken", "mine"]
-    assert said[0]["level"] == "warning"
-    assert said[2] == {"event": "mine"}
+    lines = [json.loads(line) for line in written.getvalue().splitlines()]
+    assert [one["event"] for one in lines] == ["worker-1 ended with exit code 1", "{broken", "mine"]
+    assert lines[0]["level"] == "warning"
+    assert lines[2] == {"event": "mine"}
 
 
 @each_row("arguments", [["run", "--workers", "0"], ["serve", "--nonsense"]])
 def test_a_refusal_of_a_daemon_is_json_in_json_mode(arguments):
     environment = {**os.environ, "CRAWLCTL_LOG_JSON": "true", "CRAWLCTL_TYPO": "1"}
-    said = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "manage.py", *arguments],
         cwd=ROOT,
         env=environment,
@@ -93,7 +93,7 @@ def test_a_refusal_of_a_daemon_is_json_in_json_mode(arguments):
         check=False,
     )
 
-    assert said.returncode == 2
-    events = [json.loads(line)["event"] for line in (said.stdout + said.stderr).splitlines()]
+    assert process.returncode == 2
+    events = [json.loads(line)["event"] for line in (process.stdout + process.stderr).splitlines()]
     assert any("CRAWLCTL_TYPO is an unknown setting" in event for event in events)
     assert len(events) >= 2

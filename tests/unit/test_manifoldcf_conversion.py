@@ -278,8 +278,8 @@ def _with_stage(class_name, specification, **connection):
 
 def _pipeline(*files):
     pipeline = definitions(*files)["job", "Intranet pages"]["pipeline"]
-    said = [note.why for note in converted(*files).notes if "pipelinestage" in note.place]
-    return [(stage["kind"], stage["input"], stage["settings"]) for stage in pipeline["stages"]], said
+    notes = [note.why for note in converted(*files).notes if "pipelinestage" in note.place]
+    return [(stage["kind"], stage["input"], stage["settings"]) for stage in pipeline["stages"]], notes
 
 
 _FIELDS = [
@@ -338,6 +338,6 @@ def test_the_html_extractor_keeps_its_first_filter_and_its_removals():
 
 def test_a_selector_that_crawlctl_does_not_know_is_named():
     files = _with_stage("htmlextractor.HtmlExtractor", {"excludefilter": {"_attribute_regex": "div:matches(^x"}})
-    stages, said = _pipeline(*files)
+    stages, notes = _pipeline(*files)
     assert stages == [("html", "source", {"text": ["body"]})]
-    assert any("div:matches(^x" in why for why in said)
+    assert any("div:matches(^x" in why for why in notes)

@@ -51,7 +51,7 @@ def panels():
 
 
 def queries():
-    """Return every query by its place. Grafana's variable has a value."""
+    """Return every query by its place, with a value for Grafana's variable."""
     found = {name: rule["expr"] for name, rule in rules().items()}
     for title, panel in panels().items():
         for target in panel["targets"]:

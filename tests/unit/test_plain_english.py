@@ -156,21 +156,21 @@ def test_a_clone_without_changes_passes_within_its_ceilings(repository, capsys):
 def test_a_finding_in_a_changed_line_fails_even_below_the_ceiling(repository, capsys):
     (repository / "docs/a.md").write_text("A plain line.\n\nNobody waits.\n")
 
-    code, said = check(repository, capsys)
+    code, output = check(repository, capsys)
 
     assert code == 1
-    assert "docs/a.md:3: somebody: Nobody waits." in said
-    assert "ceiling" not in said
+    assert "docs/a.md:3: somebody: Nobody waits." in output
+    assert "ceiling" not in output
 
 
 def test_a_new_file_has_to_be_plain(repository, capsys):
     (repository / "docs/b.md").write_text("Nobody waits.\n")
 
-    code, said = check(repository, capsys)
+    code, output = check(repository, capsys)
 
     assert code == 1
-    assert "docs/b.md:1: somebody" in said
-    assert "docs: 2 findings, and the ceiling is 1" in said
+    assert "docs/b.md:1: somebody" in output
+    assert "docs: 2 findings, and the ceiling is 1" in output
 
 
 def test_a_moved_file_may_keep_its_lines(repository, capsys):
@@ -182,17 +182,17 @@ def test_a_moved_file_may_keep_its_lines(repository, capsys):
 def test_a_ceiling_that_was_raised_fails_the_check(repository, capsys):
     (repository / plain_english.SETTINGS).write_text("[ceilings]\ndocs = 2\n")
 
-    code, said = check(repository, capsys)
+    code, output = check(repository, capsys)
 
-    assert (code, said) == (1, "tools/plain_english.toml: the ceiling of docs was raised. Ceilings only fall.\n")
+    assert (code, output) == (1, "tools/plain_english.toml: the ceiling of docs was raised. Ceilings only fall.\n")
 
 
 def test_a_folder_below_its_ceiling_passes_with_a_hint_to_lower_it(repository, capsys):
     (repository / "docs/a.md").write_text("A plain line.\n")
 
-    code, said = check(repository, capsys)
+    code, output = check(repository, capsys)
     assert code == 0
-    assert "--lower" in said
+    assert "--lower" in output
 
     check(repository, capsys, "--lower")
     assert (repository / plain_english.SETTINGS).read_text() == "[ceilings]\ndocs = 0\n"
@@ -200,11 +200,11 @@ def test_a_folder_below_its_ceiling_passes_with_a_hint_to_lower_it(repository, c
 
 
 def test_findings_are_listed_for_a_folder(repository, capsys):
-    code, said = check(repository, capsys, "--list", "docs/")
+    code, output = check(repository, capsys, "--list", "docs/")
 
     assert code == 0
-    assert said.startswith("docs/a.md:1: somebody: Nobody reads it.")
-    assert said.endswith("1 findings\n")
+    assert output.startswith("docs/a.md:1: somebody: Nobody reads it.")
+    assert output.endswith("1 findings\n")
 
 
 def test_without_git_all_files_are_checked_against_the_ceilings(tmp_path, capsys):
@@ -212,7 +212,7 @@ def test_without_git_all_files_are_checked_against_the_ceilings(tmp_path, capsys
     (tmp_path / plain_english.SETTINGS).write_text("[ceilings]\n")
     (tmp_path / "a.md").write_text("Nobody waits.\n")
 
-    code, said = check(tmp_path, capsys)
+    code, output = check(tmp_path, capsys)
 
     assert code == 1
-    assert ".: 1 findings, and the ceiling is 0" in said
+    assert ".: 1 findings, and the ceiling is 0" in output

@@ -75,7 +75,7 @@ def test_every_command_and_target_that_a_page_names_exists():
         }, page.name
 
 
-def pages_that_hold() -> list[Path]:
+def pages_of_present_version() -> list[Path]:
     """Return the pages about the present version: the changelog also has names of earlier ones."""
     return [page for page in pages_for_readers() if page.name != "CHANGELOG.md"]
 
@@ -91,7 +91,7 @@ def test_every_option_of_a_command_that_a_page_names_exists():
     applications = get_commands()
     known: dict[str, set[str]] = {}
 
-    for page in pages_that_hold():
+    for page in pages_of_present_version():
         for command, rest in re.findall(r"(?:manage\.py|crawlctl) ([a-z_]+)((?: [^`|#\n]*)?)", page.read_text()):
             if (options := set(re.findall(r"(?<!\S)--[a-z][a-z-]*", rest))) and command in applications:
                 if command not in known:
@@ -106,7 +106,7 @@ def test_every_address_of_the_api_that_a_page_names_exists():
     values = ("1", f"1-{'0' * 32}", str(uuid.UUID(int=1)), "name")
 
     address = re.compile(r"/api/v1/[\w{}/-]+/(?![\w{…])")
-    named = {(page.name, found) for page in pages_that_hold() for found in address.findall(page.read_text())}
+    named = {(page.name, found) for page in pages_of_present_version() for found in address.findall(page.read_text())}
     for page, found in named:
         ids = [re.sub(r"{id}|NAME", value, found).replace("{number}", "1") for value in values]
         # Unknown addresses of the API also have a view, so that view does not count.
@@ -118,7 +118,7 @@ def test_every_setting_that_a_page_names_exists():
     settings = {setting.environment for setting in TABLE.settings}
     of_tests = settings_named_in("".join(path.read_text() for path in ROOT.glob("tests/*/test_*.py")))
 
-    for page in pages_that_hold():
+    for page in pages_of_present_version():
         named = settings_named_in(page.read_text()) - {"CRAWLCTL_"}
         assert named <= settings | {name for name in of_tests if "_TEST_" in name}, page.name
 
@@ -130,7 +130,7 @@ def test_every_module_and_file_that_a_page_names_exists():
     # Pages may name a module without its application and its folder.
     ends = {path.split("/", depth)[-1] for path in files for depth in range(path.count("/"))}
 
-    for page in pages_that_hold():
+    for page in pages_of_present_version():
         text = page.read_text()
         for module in set(re.findall(r"python -m ([a-z_.]+[a-z])", text)):
             assert importlib.util.find_spec(module), f"{page.name}: {module}"

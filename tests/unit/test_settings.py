@@ -96,10 +96,14 @@ def test_an_unknown_option_is_refused(option):
 def test_a_stored_document_of_settings_is_read_and_written_unchanged():
     document = {"cluster": {"heartbeat_interval": 0.5, "node_timeout": 3}, "worker": {"tells_outputs": False}}
 
-    said = read_document(TABLE, document)
+    values = read_document(TABLE, document)
 
-    assert said == {HEARTBEAT_INTERVAL.path: seconds(0.5), NODE_TIMEOUT.path: seconds(3), NOTIFIES_OUTPUTS.path: False}
-    assert as_document(TABLE, said) == document
+    assert values == {
+        HEARTBEAT_INTERVAL.path: seconds(0.5),
+        NODE_TIMEOUT.path: seconds(3),
+        NOTIFIES_OUTPUTS.path: False,
+    }
+    assert as_document(TABLE, values) == document
 
 
 @each_row("document", [[], "text", None, 3])
@@ -143,7 +147,7 @@ def test_a_timeout_below_two_default_heartbeats_is_refused():
 
 
 @each_row(
-    ("said", "problem"),
+    ("values", "problem"),
     [
         ({logins.PASSWORD_LOGIN: False}, "web.password_login"),
         ({logins.ISSUER: "https://a.example", logins.CLIENT_ID: "c"}, "oidc.roles"),
@@ -151,9 +155,9 @@ def test_a_timeout_below_two_default_heartbeats_is_refused():
     ],
     ids=str,
 )
-def test_settings_with_which_no_user_could_log_in_are_refused(said, problem):
+def test_settings_with_which_no_user_could_log_in_are_refused(values, problem):
     with pytest.raises(InvalidSettings) as refused:
-        Effective(table=TABLE, environment={setting.path: value for setting, value in said.items()}).check()
+        Effective(table=TABLE, environment={setting.path: value for setting, value in values.items()}).check()
 
     assert list(refused.value.problems) == [problem]
 
@@ -168,12 +172,12 @@ def test_an_issuer_is_an_https_address(address):
 
 
 def test_settings_apply_in_order_of_command_line_environment_store_default():
-    said = [{CLAIMED.path: number} for number in (1, 2, 3)]
+    values = [{CLAIMED.path: number} for number in (1, 2, 3)]
     places = ("command_line", "environment", "stored")
 
     found = []
     for first in range(4):
-        effective = Effective(table=TABLE, **dict(zip(places[first:], said[first:], strict=True)))
+        effective = Effective(table=TABLE, **dict(zip(places[first:], values[first:], strict=True)))
         found.append((effective[CLAIMED], effective.source(CLAIMED)))
 
     assert found == [

@@ -46,9 +46,9 @@ async def answer_after_the_body(scope, receive, send):
         body, more = body + message.get("body", b""), message.get("more_body", False)
     if scope["path"] == "/slow":
         await asyncio.sleep(2 * WITHIN)
-    said = str(len(body)).encode()
+    length = str(len(body)).encode()
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"1")]})
-    await send({"type": "http.response.body", "body": said[:1]})
+    await send({"type": "http.response.body", "body": length[:1]})
 
 
 class Download:

@@ -38,13 +38,13 @@ time.sleep(600)
 
 
 @pytest.fixture
-def said():
+def messages():
     return []
 
 
 @pytest.fixture
-def supervisor(said):
-    made = Supervisor(say=said.append)
+def supervisor(messages):
+    made = Supervisor(say=messages.append)
     yield made
     made.kill()
     made.stop(within=PATIENCE)
@@ -79,7 +79,7 @@ def has_lines(diary, count):
     return lambda: len(diary.read_text().splitlines()) == count
 
 
-def test_a_killed_service_is_started_again(supervisor, said, diary):
+def test_a_killed_service_is_started_again(supervisor, messages, diary):
     supervisor.start(obedient("worker", diary))
     wait_for(has_lines(diary, 1))
     psutil.Process(*pids_of(diary)).kill()
@@ -87,15 +87,15 @@ def test_a_killed_service_is_started_again(supervisor, said, diary):
     wait_for(has_lines(diary, 2), meanwhile=supervisor.tend)
 
     assert diary.read_text() == "worker started\nworker started\n"
-    assert said == ["worker was ended by SIGKILL; it is started again in 1 s."]
+    assert messages == ["worker was ended by SIGKILL; it is started again in 1 s."]
 
 
-def test_a_process_that_dies_soon_waits_longer_each_time(supervisor, said):
+def test_a_process_that_dies_soon_waits_longer_each_time(supervisor, messages):
     supervisor.start(Service(name="hasty", command=("false",), directory=ROOT))
 
-    wait_for(lambda: len(said) == 2, meanwhile=supervisor.tend)
+    wait_for(lambda: len(messages) == 2, meanwhile=supervisor.tend)
 
-    assert said == [
+    assert messages == [
         "hasty ended with exit code 1; it is started again in 1 s.",
         "hasty ended with exit code 1; it is started again in 2 s.",
     ]

@@ -59,8 +59,8 @@ def computing(activity):
         thread.join()
 
 
-def let_it_use(cpu):
-    """Wait until all threads of this process have computed for this many more seconds."""
+def wait_for_computing_time(cpu):
+    """Wait until all threads of this process together have computed for this number of further seconds."""
     until = time.process_time() + cpu
     while time.process_time() < until:
         time.sleep(0.01)
@@ -85,11 +85,11 @@ def test_a_computing_thread_counts_as_working_for_its_longest_computation(clock,
     with computing(activity):
         assert activity.made_progress()
         clock.at += 1
-        let_it_use(0.2)
+        wait_for_computing_time(0.2)
         assert activity.made_progress()
 
         clock.at += 100
-        let_it_use(2)
+        wait_for_computing_time(2)
         assert not activity.made_progress()
 
 

@@ -56,9 +56,9 @@ def test_logins_in_the_specification_of_a_job_are_refused():
 
 
 def test_secrets_are_sealed_once_and_read_unchanged():
-    said = {"user_agent": "me", "logins": [{**LOGIN, "fields": [{"name": "user", "value": "me"}, SECRET]}]}
+    configuration = {"user_agent": "me", "logins": [{**LOGIN, "fields": [{"name": "user", "value": "me"}, SECRET]}]}
 
-    stored = CONFIGURATION.sealed(said)
+    stored = CONFIGURATION.sealed(configuration)
 
     assert "sesame" not in str(stored)
     assert CONFIGURATION.sealed(stored) == stored

@@ -94,7 +94,7 @@ def start_jobs(machine, diary):
     """
 
     def start(*arguments, command="runjobs", jobs="tests.support.distributed_jobs:Diary", **environment):
-        said = {"CRAWLCTL_DISTRIBUTED_JOBS": jobs, DIARY: str(diary), **environment}
-        return machine.start(command, *QUICK, *arguments, **said)
+        values = {"CRAWLCTL_DISTRIBUTED_JOBS": jobs, DIARY: str(diary), **environment}
+        return machine.start(command, *QUICK, *arguments, **values)
 
     return start

@@ -57,8 +57,8 @@ def test_the_start_and_the_end_of_an_instance_are_logged(fleet, caplog):
         fleet.start("a", fleet.job("mails"))
         fleet.close("a")
 
-    said = [line.message for line in caplog.records if line.name == "nodes.distributed.engine.manager"]
-    assert said == [
+    messages = [line.message for line in caplog.records if line.name == "nodes.distributed.engine.manager"]
+    assert messages == [
         "starting the distributed jobs of node a",
         "the distributed jobs of node a are started: mails",
         "closing the distributed jobs of node a",

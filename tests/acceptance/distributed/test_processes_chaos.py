@@ -108,8 +108,8 @@ def wait_until_all_items_begin(instances, diary):
                 instance.supervise()
             if {entry.item for entry in entries_of(diary, since=since) if entry.what == "begin"} == set(ITEMS):
                 return
-        said = "\n".join(one.process.err[-800:] for one in instances if one.is_there)
-        assert time.monotonic() < deadline, f"an item is not done:\n{said}"
+        errors = "\n".join(one.process.err[-800:] for one in instances if one.is_there)
+        assert time.monotonic() < deadline, f"an item is not done:\n{errors}"
 
 
 def steps_of(instances, chance):

@@ -68,10 +68,10 @@ def silent_store(settings):
 
 
 def test_a_job_is_listed_with_its_pool_runs_failures_and_next_run(cluster_with_runs):
-    said = client_of("viewer").get(API, {"cluster": cluster_with_runs}).json()
+    answer = client_of("viewer").get(API, {"cluster": cluster_with_runs}).json()
 
-    assert (said["cluster"], said["main"], said["term"], said["unseen"]) == (cluster_with_runs, "main", 1, "")
-    (job,) = said["jobs"]
+    assert (answer["cluster"], answer["main"], answer["term"], answer["unseen"]) == (cluster_with_runs, "main", 1, "")
+    (job,) = answer["jobs"]
     assert (job["job"], job["state"], job["is_disabled"]) == ("mails", "running", False)
     assert (job["items"], job["given"], job["able"]) == (2, 2, 2)
     assert (job["runs"], job["failures"], job["in_progress"]) == (14, 2, 1)
@@ -90,9 +90,9 @@ def test_a_job_without_a_running_item_is_shown_as_stopped(settings, bench):
 
 
 def test_a_job_is_shown_with_the_nodes_and_holders_of_each_item(cluster_with_runs):
-    said = client_of("viewer").get(f"{API}jobs/mails/", {"cluster": cluster_with_runs}).json()
+    answer = client_of("viewer").get(f"{API}jobs/mails/", {"cluster": cluster_with_runs}).json()
 
-    north, south = said["items"]
+    north, south = answer["items"]
     assert (north["item"], north["node"], north["lock"]["holder"]) == ("north", "main", "main")
     assert 200 < north["lock"]["remaining"] <= 300
     assert (south["item"], south["node"], south["lock"]) == ("south", "main", None)
@@ -153,9 +153,9 @@ def test_an_open_page_of_a_distributed_job_is_updated(cluster_with_runs, bench):
 def test_a_cluster_without_members_has_no_jobs(settings, bench):
     use(settings, bench)
 
-    said = client_of("viewer").get(API, {"cluster": "another-one"}).json()
+    answer = client_of("viewer").get(API, {"cluster": "another-one"}).json()
 
-    assert (said["jobs"], said["main"], said["unseen"]) == ([], "", "")
+    assert (answer["jobs"], answer["main"], answer["unseen"]) == ([], "", "")
 
 
 def test_a_cluster_without_members_has_no_plan(settings, bench):
@@ -172,9 +172,9 @@ def test_a_cluster_without_members_has_no_plan(settings, bench):
 def test_an_administrator_disables_and_enables_one_or_all_jobs(of, name, cluster_with_runs):
     client = client_of("administrator")
 
-    said = client.post(f"{API}switch/", {"cluster": cluster_with_runs, "is_disabled": True, **of}).json()
+    answer = client.post(f"{API}switch/", {"cluster": cluster_with_runs, "is_disabled": True, **of}).json()
 
-    assert said["jobs"][0]["is_disabled"] is True
+    assert answer["jobs"][0]["is_disabled"] is True
     switch = DistributedJobSwitch.objects.get(cluster=cluster_with_runs, job=name)
     assert (switch.is_disabled, switch.changed_by) == (True, "a administrator")
     again = client.post(f"{API}switch/", {"cluster": cluster_with_runs, "is_disabled": False, **of}).json()
@@ -187,8 +187,8 @@ def test_the_switch_of_all_jobs_overrides_a_jobs_switch_and_the_default(cluster_
     client = client_of("administrator")
 
     def disabled(of, value):
-        said = client.post(f"{API}switch/", {"cluster": cluster_with_runs, "is_disabled": value, **of}).json()
-        return said["jobs"][0]["is_disabled"]
+        answer = client.post(f"{API}switch/", {"cluster": cluster_with_runs, "is_disabled": value, **of}).json()
+        return answer["jobs"][0]["is_disabled"]
 
     assert disabled({"of": "others"}, True)
     assert not disabled({"job": "mails"}, False)
@@ -230,14 +230,14 @@ def test_an_invalid_switch_is_refused_and_changes_nothing(given, field):
 
 
 def test_a_plan_shows_each_share_and_changes_nothing(cluster_with_runs, bench):
-    said = (
+    answer = (
         client_of("administrator")
         .post(f"{API}rebalance/", {"cluster": cluster_with_runs, "dry_run": True, "strategy": "evenly-spread"})
         .json()
     )
 
-    assert (said["before"], said["after"]) == ({"main": 2, "other": 0}, {"main": 1, "other": 1})
-    (move,) = said["moves"]
+    assert (answer["before"], answer["after"]) == ({"main": 2, "other": 0}, {"main": 1, "other": 1})
+    (move,) = answer["moves"]
     assert (move["owner"], move["to"]) == ("main", "other")
     assert bench.node("watcher").look().shares == {NORTH: "main", SOUTH: "main"}
 
@@ -246,9 +246,9 @@ def test_a_plan_excludes_disabled_jobs(cluster_with_runs):
     client = client_of("administrator")
     client.post(f"{API}switch/", {"cluster": cluster_with_runs, "job": "mails", "is_disabled": True})
 
-    said = client.post(f"{API}rebalance/", {"cluster": cluster_with_runs, "dry_run": True}).json()
+    answer = client.post(f"{API}rebalance/", {"cluster": cluster_with_runs, "dry_run": True}).json()
 
-    assert {move["to"] for move in said["moves"]} == {""}
+    assert {move["to"] for move in answer["moves"]} == {""}
 
 
 def test_an_unknown_strategy_is_refused_by_name(cluster_with_runs):
@@ -297,11 +297,11 @@ def test_a_missing_distributed_job_is_reported(cluster_with_runs):
 def test_while_the_store_is_silent_pages_show_database_records_and_a_reason(silent_store):
     store_run_record("jobs", "main")
 
-    said = client_of("viewer").get(API).json()
+    answer = client_of("viewer").get(API).json()
     page = visitor("administrator").get("/cluster/jobs/").content.decode()
 
-    assert said["unseen"]
-    assert [(job["job"], job["runs"]) for job in said["jobs"]] == [("mails", 7)]
+    assert answer["unseen"]
+    assert [(job["job"], job["runs"]) for job in answer["jobs"]] == [("mails", 7)]
     assert "The coordination store cannot be read" in page
     assert_problem(
         client_of("administrator", "viewer").post(f"{API}rebalance/", {"dry_run": True}),

@@ -209,6 +209,6 @@ def test_each_retry_of_a_lost_store_is_logged_until_the_last_one(caplog):
     with pytest.raises(Unreachable, match="did not answer"):
         reach(store, gives_up=lambda: False)
 
-    said = [record.message for record in caplog.records if record.name == "nodes.coordination.membership_session"]
-    assert [line.partition(" to reach")[0] for line in said] == [f"attempt {number} of 5" for number in range(1, 6)]
+    messages = [record.message for record in caplog.records if record.name == "nodes.coordination.membership_session"]
+    assert [line.partition(" to reach")[0] for line in messages] == [f"attempt {number} of 5" for number in range(1, 6)]
     store.close()

@@ -60,15 +60,15 @@ def test_members_pools_and_locks_of_a_cluster_are_shown(cluster_with_shares):
 
 
 def test_the_api_shows_the_same_cluster_as_the_page(cluster_with_shares):
-    said = client_of("administrator").get(API, {"cluster": cluster_with_shares.cluster}).json()
+    answer = client_of("administrator").get(API, {"cluster": cluster_with_shares.cluster}).json()
 
-    assert (said["cluster"], said["main"], said["term"]) == (cluster_with_shares.cluster, "main", 1)
-    assert [(member["node"], member["is_main"], member["items"]) for member in said["members"]] == [
+    assert (answer["cluster"], answer["main"], answer["term"]) == (cluster_with_shares.cluster, "main", 1)
+    assert [(member["node"], member["is_main"], member["items"]) for member in answer["members"]] == [
         ("main", True, 1),
         ("other", False, 1),
     ]
-    assert said["pools"] == [{"job": JOB, "items": 2, "placed": 2}]
-    (lock,) = said["locks"]
+    assert answer["pools"] == [{"job": JOB, "items": 2, "placed": 2}]
+    (lock,) = answer["locks"]
     assert (lock["item"], lock["holder"], lock["note"]) == ("north", "main", "nightly")
     assert 200 < lock["remaining"] <= 300
 

@@ -186,10 +186,10 @@ def test_an_item_has_one_holder_a_cluster_one_main_and_terms_only_grow(bench, se
 
 def covered(threads):
     """Return the items that are assigned to nodes, or an empty set if two nodes have the same item."""
-    told = []
+    holdings = []
     for thread in threads:
         try:
-            told += [WorkItem(job, item) for job, items in thread.coordination.mine().items() for item in items]
+            holdings += [WorkItem(job, item) for job, items in thread.coordination.mine().items() for item in items]
         except CoordinationError:
             return set()
-    return set(told) if len(told) == len(set(told)) else set()
+    return set(holdings) if len(holdings) == len(set(holdings)) else set()

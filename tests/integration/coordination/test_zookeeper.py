@@ -336,8 +336,8 @@ def remove(session, path):
 
 
 def a_lock_with(**facts):
-    said = {"uuid": "x", "node": "a", "metadata": "", "hostname": "", "since": None, "lease": 60, **facts}
-    return json.dumps(said).encode()
+    fields = {"uuid": "x", "node": "a", "metadata": "", "hostname": "", "since": None, "lease": 60, **facts}
+    return json.dumps(fields).encode()
 
 
 @pytest.mark.parametrize(
