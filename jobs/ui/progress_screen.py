@@ -31,9 +31,7 @@ assert SPAN_NAMES.keys() == SPANS.keys()
 
 def progress_screen(steps: Sequence[Step], *, now: dt.datetime) -> Record:
     """Return the charts of a span and the rows of their table: documents and bytes a second, and documents by state."""
-    counted = _counted(steps)
-    documents = [step.documents_per_second for step in counted]
-    read = [step.bytes_per_second for step in counted]
+    documents, read = _rates(steps, "documents"), _rates(steps, "bytes")
     seconds = sum(step.seconds for step in steps)
     return {
         "documents_line": _line(documents),
@@ -58,13 +56,20 @@ def progress_screen(steps: Sequence[Step], *, now: dt.datetime) -> Record:
     }
 
 
-def _counted(steps: Sequence[Step]) -> Sequence[Step]:
+def _rates(steps: Sequence[Step], name: str) -> Sequence[float]:
     """
-    Return the steps, without the present step if it is shorter than a minute.
+    Return the amount of this name (documents, bytes) per second in each step, but for a present step below a minute.
 
-    Workers report with a delay of some seconds, so even for a steady crawl the line would drop at this step.
+    Workers report with a delay of some seconds, so even for a steady crawl the line would drop at a short step. The
+    previous step contains it if this makes the previous rate higher. So the line shows a crawl that began just now, and
+    no mean of the span is above the peak.
     """
-    return steps[:-1] if steps[-1].seconds < _COUNTED_AFTER else steps
+    rates = [getattr(step, name) / step.seconds for step in steps]
+    previous, present = steps[-2:]
+    if present.seconds >= _COUNTED_AFTER:
+        return rates
+    of_both = (getattr(previous, name) + getattr(present, name)) / (previous.seconds + present.seconds)
+    return [*rates[:-2], max(rates[-2], of_both)]
 
 
 def _row(step: Step, *, now: dt.datetime) -> Record:

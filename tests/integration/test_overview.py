@@ -97,6 +97,18 @@ def test_the_line_of_a_steady_crawl_ends_with_the_last_whole_minute():
     assert screen["documents_says"].endswith("at most 1.0")
 
 
+def test_documents_of_the_present_minute_raise_the_line_and_its_peak():
+    now = NOW.replace(second=20)
+    keep(dt.timedelta(minutes=1), now=now, documents=40)
+    keep(dt.timedelta(0), now=now, documents=360, bytes=80_000)
+
+    screen = progress_screen(read_progress(SPANS["1h"], now=now), now=now)
+
+    assert screen["documents_says"] == "documents: 0.11 a second on average, at most 5.0"
+    assert screen["bytes_says"] == "read: 22 B a second on average, at most 1.0 kB"
+    assert screen["documents_line"].split()[-1] == "300.0,1.0"
+
+
 def run_many(number, **facts):
     """Make running jobs that started one after the other, with three documents each."""
     one = make_job("first")
