@@ -99,8 +99,8 @@ def test_the_line_of_a_steady_crawl_ends_with_the_last_whole_minute():
 
 def test_documents_of_the_present_minute_raise_the_line_and_its_peak():
     now = NOW.replace(second=20)
-    keep(dt.timedelta(minutes=1), now=now, documents=40)
-    keep(dt.timedelta(0), now=now, documents=360, bytes=80_000)
+    store_progress(dt.timedelta(minutes=1), now=now, documents=40)
+    store_progress(dt.timedelta(0), now=now, documents=360, bytes=80_000)
 
     screen = progress_screen(read_progress(SPANS["1h"], now=now), now=now)
 
