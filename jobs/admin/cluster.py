@@ -20,8 +20,8 @@ from django.utils.translation import gettext_lazy
 from unfold.decorators import action
 
 from jobs.models import Seed, ThrottleGroup
-from nodes.admin.asking import number_of, offers
 from nodes.admin.by_key import ListByKey
+from nodes.admin.confirmation import may_offer, row_number
 from nodes.admin.lists import OwnedList, one_selected
 from nodes.lifecycle import CLUSTER_SCOPE, LIVE_STATUSES
 from nodes.models import ClusterRequest, Node
@@ -72,7 +72,7 @@ class NodeAdmin(Rebalancing):
             return False
         possible = object_id is None or _live_nodes().filter(pk=_id_of(object_id)).exists()
         why = _("The node has ended, or is not a node of the cluster.")
-        return offers(request, "drain", is_possible=possible, why=why, model=Node, object_id=object_id)
+        return may_offer(request, "drain", is_possible=possible, why=why, model=Node, object_id=object_id)
 
     @admin.action(description=gettext_lazy("Drain a node"), permissions=["control"])
     def drain_selected(self, request: HttpRequest, chosen: QuerySet[Node]) -> HttpResponseBase | None:
@@ -127,9 +127,9 @@ class ThrottleGroupAdmin(Rebalancing):
         """True for a group of the cluster that is not being moved to another manager."""
         if not self.has_control_permission(request):
             return False
-        possible = object_id is None or _groups_that_can_move().filter(pk=number_of(object_id)).exists()
+        possible = object_id is None or _groups_that_can_move().filter(pk=row_number(object_id)).exists()
         why = _("The group is moving, or is not a group of the cluster.")
-        return offers(request, "move", is_possible=possible, why=why, model=ThrottleGroup, object_id=object_id)
+        return may_offer(request, "move", is_possible=possible, why=why, model=ThrottleGroup, object_id=object_id)
 
     @admin.action(description=gettext_lazy("Move a group"), permissions=["control"])
     def move_selected(self, request: HttpRequest, chosen: QuerySet[ThrottleGroup]) -> HttpResponseBase | None:
@@ -144,7 +144,7 @@ class ThrottleGroupAdmin(Rebalancing):
 
     @action(description=gettext_lazy("Move"), url_path="move", permissions=("move",))  # type: ignore[untyped-decorator]
     def move(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        return redirect("cluster-group", number_of(object_id))
+        return redirect("cluster-group", row_number(object_id))
 
 
 class ClusterRequestAdmin(Rebalancing):

@@ -27,7 +27,7 @@ from jobs.models import Job, LostLines, OutputConnection, RepositoryConnection
 from jobs.verbs import connections
 from jobs.verbs import restoring_everywhere as restoring
 from jobs.verbs.connection_checks import Kind
-from nodes.admin.asking import number_of, offers
+from nodes.admin.confirmation import may_offer, row_number
 from nodes.admin.lists import BoundedList
 from nodes.database.clock import read_clock
 from nodes.errors import InUse, Invalid, Refused
@@ -160,7 +160,7 @@ class ConnectionAdmin(WithVersions, BoundedList):
         if obj is None or not allowed:
             return allowed
         why = _("%(name)s cannot be deleted, because a job uses it.") % {"name": obj.name}
-        return offers(request, "delete", is_possible=not obj.jobs.exists(), why=str(why))
+        return may_offer(request, "delete", is_possible=not obj.jobs.exists(), why=str(why))
 
     def do_when_asked(
         self,
@@ -173,7 +173,7 @@ class ConnectionAdmin(WithVersions, BoundedList):
         message: Promise,
     ) -> HttpResponseBase:
         """Ask for a confirmation on a page. The POST of this page executes the action."""
-        key = number_of(object_id)
+        key = row_number(object_id)
         connection = get_object_or_404(self.model, pk=key)
         back = f"admin:{self.opts.app_label}_{self.opts.model_name}_change"
         if request.method != "POST":
@@ -183,7 +183,7 @@ class ConnectionAdmin(WithVersions, BoundedList):
                 "question": question % {"name": connection},
                 "back": reverse(back, args=[key]),
             }
-            return render(request, "admin/jobs/ask_first.html", context)
+            return render(request, "admin/confirm_one.html", context)
         try:
             act(key, made_by=request.user.get_username(), now=read_clock())
         except Refused as refused:
@@ -272,7 +272,7 @@ class OutputConnectionAdmin(ConnectionAdmin):
     @action(description=_("Verify"), url_path="verify", permissions=("view",))  # type: ignore[untyped-decorator]
     def verify(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         """Redirect to the page that compares the output with its record in the database."""
-        return redirect("output-verification", number_of(object_id))
+        return redirect("output-verification", row_number(object_id))
 
     @action(description=_("Re-index all"), url_path="index-again", permissions=("change",))  # type: ignore[untyped-decorator]
     def index_again(self, request: HttpRequest, object_id: str) -> HttpResponseBase:

@@ -30,8 +30,8 @@ from jobs.models import Outcome, QueueItem
 from jobs.queries.documents.conditions import hashes_of, host_of, keeping_to_keys, lanes_if_few, lanes_of_host
 from jobs.traps.quarantine import TRAP
 from jobs.verbs import control
-from nodes.admin.asking import ask_about_one, ask_about_selected, offers
 from nodes.admin.by_key import ListByKey
+from nodes.admin.confirmation import confirm_for_one, confirm_for_selected, may_offer
 from nodes.database.clock import read_clock
 from nodes.errors import Refused
 
@@ -141,7 +141,7 @@ class DocumentAdmin(ListByKey):
             return False
         possible = item is not None and _has_failed(item)
         why = _("The document has not failed in the present run of its job.")
-        return offers(request, "retry", is_possible=possible, why=why, exists=item is not None)
+        return may_offer(request, "retry", is_possible=possible, why=why, exists=item is not None)
 
     @admin.action(description=gettext_lazy("Retry failed documents"), permissions=["control"])
     def retry_selected(self, request: HttpRequest, chosen: QuerySet[QueueItem]) -> HttpResponseBase | None:
@@ -149,7 +149,7 @@ class DocumentAdmin(ListByKey):
         if not failed:
             messages.warning(request, _("None of these documents has failed in the present run of its job."))
             return None
-        return ask_about_selected(
+        return confirm_for_selected(
             request,
             self.admin_site,
             failed,
@@ -169,7 +169,7 @@ class DocumentAdmin(ListByKey):
     def retry(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         item = self.get_object(request, object_id)
         assert item is not None  # has_retry_permission has found the document.
-        return ask_about_one(
+        return confirm_for_one(
             request,
             self.admin_site,
             title=_("Retry"),

@@ -34,7 +34,7 @@ from jobs.models import Job, OutputConnection, RepositoryConnection, Seed, Throt
 from jobs.queries.few_choices import offer_few
 from jobs.state.transitions import TransitionRefused
 from jobs.verbs import control, editing
-from nodes.admin.asking import ask_about_one, number_of, offers
+from nodes.admin.confirmation import confirm_for_one, may_offer, row_number
 from nodes.database.clock import read_clock
 from nodes.errors import NotDone
 from nodes.tasks.models import Task
@@ -105,14 +105,14 @@ def _detail_action(verb: control.Verb) -> Callable[..., HttpResponseBase]:
     """Return the action of a job's page that asks for a confirmation, and then performs a verb."""
 
     def perform(admin_: "JobAdmin", request: HttpRequest, object_id: str) -> HttpResponseBase:
-        job_id = number_of(object_id)
+        job_id = row_number(object_id)
         job = get_object_or_404(Job, pk=job_id)
 
         def make() -> str:
             change = verb.perform(job_id, made_by=request.user.get_username(), now=read_clock())
             return f"{change.job.name}: {translated(change.job.status)}."
 
-        return ask_about_one(
+        return confirm_for_one(
             request,
             admin_.admin_site,
             title=f"{translated(verb.label)}: {job.name}",
@@ -136,10 +136,10 @@ def _is_legal(verb: control.Verb) -> Callable[..., bool]:
     def has_permission(_admin: "JobAdmin", request: HttpRequest, object_id: str | None = None) -> bool:
         if object_id is None or not request.user.has_perm(verb.permission):
             return False
-        job = _asked_about(request, number_of(object_id))
+        job = _asked_about(request, row_number(object_id))
         action, why = f"do-{verb.name}", str(TransitionRefused(job, verb.name)) if job is not None else ""
         possible = job is not None and is_possible(verb.transition, job.state)
-        return offers(request, action, is_possible=possible, why=why, model=Job, object_id=object_id)
+        return may_offer(request, action, is_possible=possible, why=why, model=Job, object_id=object_id)
 
     return has_permission
 

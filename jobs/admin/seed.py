@@ -19,8 +19,8 @@ from jobs.models import Job, Lane, QueueItem, Seed
 from jobs.queries.documents.conditions import hashes_of
 from jobs.verbs import editing
 from jobs.verbs.seeds import SeedWanted
-from nodes.admin.asking import ask_about_one, ask_about_selected, number_of, offers
 from nodes.admin.by_key import ListByKey
+from nodes.admin.confirmation import confirm_for_one, confirm_for_selected, may_offer, row_number
 from nodes.database.clock import read_clock
 from nodes.errors import Refused
 
@@ -91,17 +91,17 @@ class SeedAdmin(ListByKey):
             return False
         if object_id is None:
             return True
-        seed = Seed.objects.filter(pk=number_of(object_id), removed_at=None, job__phase__in=_CHANGEABLE).first()
+        seed = Seed.objects.filter(pk=row_number(object_id), removed_at=None, job__phase__in=_CHANGEABLE).first()
         possible = (
             seed is not None and Seed.objects.filter(job=seed.job_id, removed_at=None).exclude(pk=seed.pk).exists()
         )
         why = _("The seed was removed, is the only one of its job, or its job cannot be changed now.")
-        return offers(request, "remove", is_possible=possible, why=why, model=Seed, object_id=object_id)
+        return may_offer(request, "remove", is_possible=possible, why=why, model=Seed, object_id=object_id)
 
     @admin.action(description=gettext_lazy("Remove seeds from their jobs"), permissions=["remove"])
     def remove_selected(self, request: HttpRequest, chosen: QuerySet[Seed]) -> HttpResponseBase:
         seeds = list(chosen)
-        return ask_about_selected(
+        return confirm_for_selected(
             request,
             self.admin_site,
             seeds,
@@ -112,15 +112,15 @@ class SeedAdmin(ListByKey):
 
     @action(description=gettext_lazy("Edit in its job"), url_path="edit", permissions=("edit",))  # type: ignore[untyped-decorator]
     def edit_job(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        seed = Seed.objects.filter(pk=number_of(object_id)).first()
+        seed = Seed.objects.filter(pk=row_number(object_id)).first()
         return (
             redirect("admin:jobs_seed_changelist") if seed is None else redirect("admin:jobs_job_change", seed.job_id)
         )
 
     @action(description=gettext_lazy("Remove"), url_path="remove", permissions=("remove",))  # type: ignore[untyped-decorator]
     def remove(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        seed = Seed.objects.select_related("job").get(pk=number_of(object_id))
-        return ask_about_one(
+        seed = Seed.objects.select_related("job").get(pk=row_number(object_id))
+        return confirm_for_one(
             request,
             self.admin_site,
             title=_("Remove"),

@@ -10,7 +10,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action
 
-from nodes.admin.asking import number_of
+from nodes.admin.confirmation import row_number
 
 
 class WithVersions:
@@ -24,5 +24,5 @@ class WithVersions:
     @action(description=_("Versions"), url_path="versions", permissions=("view",))  # type: ignore[untyped-decorator]
     def versions(self, _request: HttpRequest, object_id: Any) -> HttpResponseBase:  # noqa: ANN401 (a number, or its text)
         """Redirect to the page of the versions of this object."""
-        query: dict[str, str | int] = {"definition": self.definition, "object": number_of(str(object_id))}
+        query: dict[str, str | int] = {"definition": self.definition, "object": row_number(str(object_id))}
         return redirect(f"{reverse('versions')}?{urlencode(query)}")

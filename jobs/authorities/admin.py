@@ -17,7 +17,7 @@ from jobs.admin.connector_form import BUILT_FOR, ConnectorForm, fieldset_for, fo
 from jobs.admin.dry_run import dry_run
 from jobs.authorities import verbs
 from jobs.authorities.models import AuthorityConnection, AuthorityGroup, MappingConnection, ServiceToken
-from nodes.admin.asking import number_of, offers
+from nodes.admin.confirmation import may_offer, row_number
 from nodes.admin.lists import BoundedList
 from nodes.errors import InUse, Invalid
 
@@ -131,7 +131,7 @@ class GroupAdmin(_SetUp):
             return allowed
         why = _("%(name)s cannot be deleted, because a connection uses it.") % {"name": obj.name}
         is_used = obj.authorities.exists() or obj.repositories.exists()
-        return offers(request, "delete", is_possible=not is_used, why=str(why))
+        return may_offer(request, "delete", is_possible=not is_used, why=str(why))
 
 
 class ConnectionAdmin(_SetUp):
@@ -170,7 +170,7 @@ class ConnectionAdmin(_SetUp):
         After a confirmation, check that the system can be reached with the account of the connection. Show the result
         above the page.
         """
-        connection = get_object_or_404(self.model, pk=number_of(object_id))
+        connection = get_object_or_404(self.model, pk=row_number(object_id))
         back = f"admin:{self.opts.app_label}_{self.opts.model_name}_change"
         if request.method != "POST":
             context = {
@@ -179,7 +179,7 @@ class ConnectionAdmin(_SetUp):
                 "question": _("This reaches the system of %(name)s with its account.") % {"name": connection},
                 "back": reverse(back, args=[connection.pk]),
             }
-            return render(request, "admin/jobs/ask_first.html", context)
+            return render(request, "admin/confirm_one.html", context)
         checked = verbs.check(self.form.model_kind, connection.pk, made_by=request.user.get_username())
         if checked.works:
             messages.success(request, _("The connection works."))

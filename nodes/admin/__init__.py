@@ -1,4 +1,1 @@
-"""
-Base classes for lists of the set-up: lists of bounded cost, lists of rows that the system owns, and questions before a
-change.
-"""
+"""Parts of the set-up pages: lists of bounded cost, lists of rows that the system owns, and confirmation pages."""

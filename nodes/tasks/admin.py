@@ -16,8 +16,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from unfold.decorators import action
 
-from nodes.admin.asking import ask_about_one, ask_about_selected, number_of, offers
 from nodes.admin.by_key import ListByKey
+from nodes.admin.confirmation import confirm_for_one, confirm_for_selected, may_offer, row_number
 from nodes.admin.lists import OwnedList
 from nodes.tasks import verbs
 from nodes.tasks.models import ArchivedTask, Task, TaskFacts, TaskTemplate, TaskWorker
@@ -65,9 +65,9 @@ class TaskAdmin(ListByKey):
         """True for a task without a request to cancel it."""
         if not object_id or not self.has_run_permission(request):
             return False
-        possible = Task.objects.filter(pk=number_of(object_id), cancelled_by="").exists()
+        possible = Task.objects.filter(pk=row_number(object_id), cancelled_by="").exists()
         why = _("The task has ended, or is already being cancelled.")
-        return offers(request, "cancel", is_possible=possible, why=why)
+        return may_offer(request, "cancel", is_possible=possible, why=why)
 
     @admin.display(description=gettext_lazy("number"), ordering="id")
     def number(self, task: Task) -> str:
@@ -88,7 +88,7 @@ class TaskAdmin(ListByKey):
         def cancel() -> str:
             return _("Tasks cancelled: %(n)d.") % {"n": verbs.cancel_all(chosen, made_by=_name(request))}
 
-        return ask_about_selected(
+        return confirm_for_selected(
             request,
             self.admin_site,
             list(chosen),
@@ -99,12 +99,12 @@ class TaskAdmin(ListByKey):
 
     @action(description=gettext_lazy("Page of the task"), url_path="page", permissions=("view",))  # type: ignore[untyped-decorator]
     def page(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        return redirect("task", number_of(object_id))
+        return redirect("task", row_number(object_id))
 
     @action(description=gettext_lazy("Cancel"), url_path="cancel", permissions=("cancel",))  # type: ignore[untyped-decorator]
     def cancel(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         def cancel() -> str:
-            is_archived = verbs.cancel(number_of(object_id), made_by=_name(request))
+            is_archived = verbs.cancel(row_number(object_id), made_by=_name(request))
             said = (
                 _("Task %(id)s is cancelled.")
                 if is_archived
@@ -112,7 +112,7 @@ class TaskAdmin(ListByKey):
             )
             return said % {"id": object_id}
 
-        return ask_about_one(
+        return confirm_for_one(
             request,
             self.admin_site,
             title=_("Cancel"),
@@ -152,7 +152,7 @@ class ArchivedTaskAdmin(ListByKey):
         def reschedule() -> str:
             return _("Tasks scheduled: %(n)d.") % {"n": verbs.reschedule_all(chosen, made_by=_name(request))}
 
-        return ask_about_selected(
+        return confirm_for_selected(
             request,
             self.admin_site,
             list(chosen),
@@ -163,15 +163,15 @@ class ArchivedTaskAdmin(ListByKey):
 
     @action(description=gettext_lazy("Page of the task"), url_path="page", permissions=("view",))  # type: ignore[untyped-decorator]
     def page(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        return redirect("task", number_of(object_id))
+        return redirect("task", row_number(object_id))
 
     @action(description=gettext_lazy("Run again"), url_path="reschedule", permissions=("run",))  # type: ignore[untyped-decorator]
     def reschedule(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         def reschedule() -> str:
-            task = verbs.reschedule(number_of(object_id), made_by=_name(request))
+            task = verbs.reschedule(row_number(object_id), made_by=_name(request))
             return _("Task %(id)d is scheduled.") % {"id": task.pk}
 
-        return ask_about_one(
+        return confirm_for_one(
             request,
             self.admin_site,
             title=_("Run again"),
@@ -202,9 +202,9 @@ class TaskTemplateAdmin(OwnedList):
         """False for a built-in template: it cannot be removed."""
         if not request.user.has_perm("tasks.delete_tasktemplate"):
             return False
-        possible = TaskTemplate.objects.filter(pk=number_of(object_id), is_built_in=False).exists()
+        possible = TaskTemplate.objects.filter(pk=row_number(object_id), is_built_in=False).exists()
         why = _("The template is built in, or is already removed.")
-        return offers(request, "remove", is_possible=possible, why=why, model=TaskTemplate, object_id=object_id)
+        return may_offer(request, "remove", is_possible=possible, why=why, model=TaskTemplate, object_id=object_id)
 
     @admin.display(description=gettext_lazy("schedule"))
     def stored_schedule(self, template: TaskTemplate) -> str:
@@ -216,17 +216,17 @@ class TaskTemplateAdmin(OwnedList):
 
     @action(description=gettext_lazy("Edit"), url_path="edit", permissions=("edit",))  # type: ignore[untyped-decorator]
     def edit(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        return redirect("task-template", number_of(object_id))
+        return redirect("task-template", row_number(object_id))
 
     @action(description=gettext_lazy("Remove"), url_path="remove", permissions=("remove",))  # type: ignore[untyped-decorator]
     def remove(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        template = get_object_or_404(TaskTemplate, pk=number_of(object_id))
+        template = get_object_or_404(TaskTemplate, pk=row_number(object_id))
 
         def remove() -> str:
             verbs.remove_template(template.urn, made_by=_name(request))
             return _("The template %(urn)s is removed. The tasks that it has made stay.") % {"urn": template.urn}
 
-        return ask_about_one(
+        return confirm_for_one(
             request,
             self.admin_site,
             title=_("Remove"),

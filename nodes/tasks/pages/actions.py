@@ -26,7 +26,7 @@ from nodes.web import formats
 from nodes.web.pages import user_with_permission
 from nodes.web.translated_words import translated
 
-# Largest number of tasks that the question before a change shows.
+# Largest number of tasks that a confirmation page shows.
 _EXAMPLES: Final = 20
 
 
@@ -119,7 +119,7 @@ def cancel_some(request: HttpRequest) -> HttpResponse:
         "back": f"{reverse('tasks-scheduled')}?{form.as_query()}",
         "most": verbs.MOST_CANCELLED,
     }
-    return _ask(request, form, chosen.select_related("worker").order_by("id"), scheduled_row, words)
+    return _confirm(request, form, chosen.select_related("worker").order_by("id"), scheduled_row, words)
 
 
 @page
@@ -146,10 +146,10 @@ def reschedule_some(request: HttpRequest) -> HttpResponse:
         "back": f"{reverse('tasks-archived')}?{form.as_query()}",
         "most": verbs.MOST_RESCHEDULED,
     }
-    return _ask(request, form, chosen.order_by("-id"), ended_row, words)
+    return _confirm(request, form, chosen.order_by("-id"), ended_row, words)
 
 
-def _ask(request: HttpRequest, form: TaskFilterForm, chosen: Any, row: Any, words: dict[str, Any]) -> HttpResponse:
+def _confirm(request: HttpRequest, form: TaskFilterForm, chosen: Any, row: Any, words: dict[str, Any]) -> HttpResponse:
     """Show how many tasks would change, and some of them."""
     now, context = read_clock(), {**words, "tabs": tabs(""), "query": form.as_query()}
     try:

@@ -1,4 +1,4 @@
-"""The question before a change on a set-up page: a GET shows the question, and a POST makes the change."""
+"""Confirmation pages of the set-up: a GET shows what would change, and a POST makes the change."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -15,25 +15,26 @@ from django.utils.translation import gettext as _
 from nodes.errors import NotDone
 from nodes.web import formats
 
-# Largest number of rows that a question names.
+# Largest number of rows that a confirmation page names.
 _EXAMPLES: Final = 20
-_SURE: Final = "sure"
-_DIGITS: Final = 18
+# Field of the form that a user confirmed.
+_CONFIRMED: Final = "sure"
+_MOST_DIGITS: Final = 18
 
 
-def number_of(object_id: str | None) -> int:
+def row_number(object_id: str | None) -> int:
     """
     Return the number of a row, given as text in an address.
 
     Raises:
         Http404: the text is not a number.
     """
-    if object_id is None or not object_id.isdecimal() or len(object_id) > _DIGITS:
+    if object_id is None or not object_id.isdecimal() or len(object_id) > _MOST_DIGITS:
         raise Http404(_("This does not exist."))
     return int(object_id)
 
 
-def offers(
+def may_offer(
     request: HttpRequest,
     action: str,
     *,
@@ -50,8 +51,8 @@ def offers(
 
     Raises:
         Http404: the row does not exist, and the request is for the action itself.
-        PermissionDenied: the action is impossible, and the request is for the action itself. Its question may have been
-        open while the state changed.
+        PermissionDenied: the action is impossible, and the request is for the action itself. Its confirmation page may
+        have been open while the state changed.
     """
     if not is_possible and request.path.endswith(f"/{action}/"):
         if not exists or (
@@ -62,7 +63,7 @@ def offers(
     return is_possible
 
 
-def ask_about_one(
+def confirm_for_one(
     request: HttpRequest,
     site: AdminSite,
     *,
@@ -71,15 +72,15 @@ def ask_about_one(
     back: str,
     act: Callable[[], str],
 ) -> HttpResponseBase:
-    """Show a question about one row; on POST, make the change, and show the sentence that `act` returns."""
+    """Show a confirmation page about one row; on POST, make the change, and show the sentence that `act` returns."""
     if request.method != "POST":
         context = {**site.each_context(request), "title": title, "question": question, "back": back}
-        return render(request, "admin/jobs/ask_first.html", context)
-    _make(request, act)
+        return render(request, "admin/confirm_one.html", context)
+    _make_change(request, act)
     return redirect(back)
 
 
-def ask_about_selected(
+def confirm_for_selected(
     request: HttpRequest,
     site: AdminSite,
     rows: Sequence[Any],
@@ -88,9 +89,9 @@ def ask_about_selected(
     question: str,
     act: Callable[[], str],
 ) -> HttpResponseBase:
-    """Show a question about the selected rows of a list; when the user confirms, make the change."""
-    if _SURE in request.POST:
-        _make(request, act)
+    """Show a confirmation page about the selected rows of a list; when the user confirms, make the change."""
+    if _CONFIRMED in request.POST:
+        _make_change(request, act)
         return redirect(request.get_full_path())
     context = {
         **site.each_context(request),
@@ -103,10 +104,10 @@ def ask_about_selected(
         "checkbox": helpers.ACTION_CHECKBOX_NAME,
         "back": request.get_full_path(),
     }
-    return render(request, "admin/ask_about_selected.html", context)
+    return render(request, "admin/confirm_selected.html", context)
 
 
-def _make(request: HttpRequest, act: Callable[[], str]) -> None:
+def _make_change(request: HttpRequest, act: Callable[[], str]) -> None:
     try:
         said = act()
     except NotDone as refused:
