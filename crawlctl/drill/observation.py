@@ -140,7 +140,7 @@ class Observation:
         report = self._report
         steps = [(report.detected, "the node was not marked failed")]
         if self._victim.is_main:
-            steps.append((report.took_over, "no other manager became main"))
+            steps.append((report.took_over, "no other manager became main manager"))
         if report.groups:
             steps.append((report.regrouped, "its groups were not given to others"))
         if report.documents:

@@ -79,7 +79,7 @@ def elect(
             node_id=node_id,
             scope=scope,
             kind="elected",
-            message=f"main of {scope} in term {taken['term']}",
+            message=f"main manager of {scope} in term {taken['term']}",
             detail={"term": taken["term"], "after": None if seen["main_id"] is None else str(seen["main_id"])},
         )
     return TermHeld(scope=scope, term=taken["term"], main_id=node_id)

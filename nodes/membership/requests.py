@@ -35,7 +35,7 @@ class NoMain(Refused):
     code = "no_main"
 
     def __init__(self) -> None:
-        super().__init__("The cluster has no main now: start a manager, or wait for the next election.")
+        super().__init__("The cluster has no main manager now: start a manager, or wait for the next election.")
 
 
 def ask(

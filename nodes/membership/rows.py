@@ -97,7 +97,7 @@ def give_up_term(connection: psycopg.Connection[Any], *, term: TermHeld) -> bool
         node_id=term.main_id,
         scope=term.scope,
         kind="resigned",
-        message=f"the main of {term.scope} resigned in term {term.term}",
+        message=f"the main manager of {term.scope} resigned in term {term.term}",
         detail={"term": term.term},
     )
     return True

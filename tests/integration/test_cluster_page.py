@@ -188,7 +188,7 @@ def test_invariants_are_shown_with_the_time_of_their_last_check(connection):
 
 def test_the_journal_of_the_cluster_names_authors_and_changes(cluster):
     assert any(
-        event["message"] == f"{cluster.card(cluster.main)['name']}: main of cluster in term 1"
+        event["message"] == f"{cluster.card(cluster.main)['name']}: main manager of cluster in term 1"
         for event in screen()["events"]
     )
 
@@ -273,7 +273,7 @@ def test_an_action_that_the_cluster_cannot_do_is_refused(cluster):
 
     page = visitor().post("/cluster/rebalance/", follow=True).content.decode()
 
-    assert "The cluster has no main now" in page
+    assert "The cluster has no main manager now" in page
 
 
 @pytest.mark.parametrize("role", ["viewer", "operator"])

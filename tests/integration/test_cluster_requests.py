@@ -438,5 +438,5 @@ def test_a_command_names_a_missing_object(cluster, command, arguments, code):
 def test_a_command_reports_that_there_is_no_main_manager(cluster):
     leadership.resign(cluster.connection, term=cluster.main.term)
 
-    with pytest.raises(CommandError, match="no main now"):
+    with pytest.raises(CommandError, match="no main manager now"):
         run("rebalance")

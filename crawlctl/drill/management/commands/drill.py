@@ -143,7 +143,7 @@ def _show(report: Report) -> None:
 def _rows(report: Report) -> list[tuple[str, str]]:
     moments = (
         (report.whom != Target.DATABASE, "marked failed after", report.detected),
-        (report.whom == Target.MAIN, "another main after", report.took_over),
+        (report.whom == Target.MAIN, "another main manager after", report.took_over),
         (report.groups, "its groups with others after", report.regrouped),
         (report.documents, "its documents returned after", report.returned),
         (report.whom == Target.DATABASE, "all nodes beat again after", report.restored),
@@ -153,7 +153,7 @@ def _rows(report: Report) -> list[tuple[str, str]]:
         (report.whom == Target.DATABASE, "nodes marked failed", report.failed),
         (report.whom == Target.WORKER, "documents it had claimed", report.documents),
         (report.whom != Target.DATABASE, "its writes that were refused", report.refused),
-        (report.refetched is not None, "pages asked for again", report.refetched),
+        (report.refetched is not None, "pages requested again", report.refetched),
     )
     return [
         *((name, _after(moment, report)) for applies, name, moment in moments if applies),
