@@ -12,7 +12,7 @@ from psycopg.rows import class_row
 from crawlctl.drill.faults import Fault, Target, Victim
 from nodes.lifecycle import FINAL_STATUSES
 
-_LOOK: Final = """
+_VICTIM: Final = """
 SELECT victim.status, victim.refused_writes AS refused,
        EXISTS (SELECT FROM nodes_mainterm WHERE scope = victim.scope AND NOT resigned AND main_id <> victim.id) AS has_other_main,
        EXISTS (SELECT FROM jobs_throttlegroup WHERE owner_id = victim.id) AS owns,
@@ -20,7 +20,7 @@ SELECT victim.status, victim.refused_writes AS refused,
          WHERE batch.worker_id = victim.id) AS claims
   FROM nodes_node AS victim WHERE victim.id = %(victim)s
 """
-_LOOK_AT_ALL: Final = """
+_NODES: Final = """
 SELECT node.id, node.status, node.heartbeat_at > clock_timestamp() - make_interval(secs => %(since)s) AS has_beaten
   FROM nodes_node AS node WHERE node.scope = %(scope)s AND (node.stopped_at IS NULL OR node.id = ANY(%(nodes)s))
 """
@@ -119,7 +119,7 @@ class Observation:
 
     def look(self) -> None:
         with self._connection.cursor(row_factory=class_row(_VictimSeen)) as cursor:
-            seen = cursor.execute(_LOOK, {"victim": self._victim.id}).fetchone()
+            seen = cursor.execute(_VICTIM, {"victim": self._victim.id}).fetchone()
         assert seen is not None
         after, report = time.monotonic() - self.began_at, self._report
         if seen.status in FINAL_STATUSES and report.detected is None:
@@ -180,7 +180,7 @@ class OutageObservation:
     def _read_nodes(self, *, since: float) -> list[_NodeSeen]:
         facts = {"scope": self._scope, "since": since, "nodes": self._nodes}
         with self._connection.cursor(row_factory=class_row(_NodeSeen)) as cursor:
-            return cursor.execute(_LOOK_AT_ALL, facts).fetchall()
+            return cursor.execute(_NODES, facts).fetchall()
 
 
 def judge_requests(report: Report, requests: Iterable[Request], *, began_at: float, gap: float) -> None:

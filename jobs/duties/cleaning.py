@@ -20,7 +20,7 @@ from jobs.duties.daily_tables import drop_days, find_old_days, name_of_day
 from jobs.duties.retention_subjects import SUBJECTS, Days, Subject
 from nodes.database.clock import read_clock
 from nodes.membership.fences import TermHeld, hold_term
-from nodes.membership.silences import moment_of_ages
+from nodes.membership.silent_periods import moment_of_ages
 
 # Largest number of rows of each table that a preview counts.
 COUNTED_AT_MOST: Final = 100_000

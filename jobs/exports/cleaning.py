@@ -12,7 +12,7 @@ from jobs.exports import files
 from jobs.exports.models import Export
 from jobs.settings.kept import KEEP_EXPORTS
 from nodes.database.clock import read_clock
-from nodes.membership.silences import moment_of_ages
+from nodes.membership.silent_periods import moment_of_ages
 from nodes.settings.running import current
 from nodes.tasks.context import TaskContext
 from nodes.tasks.models import ArchivedTask, Task

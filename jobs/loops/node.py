@@ -47,13 +47,13 @@ class Node:
         asks: Asks,
         answered: Callable[[frozenset[str]], object],
         is_stopping: Callable[[], bool],
-        stands: bool = False,
+        is_candidate: bool = False,
         membership_changed: Callable[[], None] = lambda: None,
     ) -> None:
         """
         `on_notification` is called for each notification of `channels`, and with two empty texts after a reconnect.
         `answered` is called after each heartbeat with the names of the conditions of `asks` that are true. Both run in
-        the thread of the heartbeat. `stands` is true if the node can become the main manager. `store` is an open
+        the thread of the heartbeat. `is_candidate` is true if the node can become the main manager. `store` is an open
         coordination store; None if the database coordinates the nodes.
         """
         self._dsn, self._identity, self._settings, self._is_stopping = dsn, identity, settings, is_stopping
@@ -72,7 +72,11 @@ class Node:
         self.membership = MembershipSession()
         if store is not None:
             self.membership = StoreSession(
-                store, timeout=identity.timeout, stands=stands, is_fit=self.may_begin, changed=membership_changed
+                store,
+                timeout=identity.timeout,
+                is_candidate=is_candidate,
+                is_fit=self.may_begin,
+                changed=membership_changed,
             )
 
     @property

@@ -247,7 +247,7 @@ def _clear_scope(connection: psycopg.Connection[Any], job: Job, *, mine: str, sa
     began_at = time.monotonic()
     has_announced = False
     while True:
-        cluster = snapshot.look(connection, scope=job.node_scope, me=me)
+        cluster = snapshot.read_scope(connection, scope=job.node_scope, me=me)
         left = [node for node in cluster.nodes if not node.has_ended]
         alive = next((node for node in left if node.is_live), None)
         if alive is not None and alive.heartbeat_age < alive.timeout / 2:
@@ -273,7 +273,7 @@ def _judge_scope(connection: psycopg.Connection[Any], *, scope: str, me: NodeIde
     def is_steady(duration: dt.timedelta) -> bool:
         return waited >= duration
 
-    cluster = snapshot.look(connection, scope=scope, me=me)
+    cluster = snapshot.read_scope(connection, scope=scope, me=me)
     candidacy = take_over(cluster, is_steady=is_steady)
     if candidacy is None:
         return
@@ -282,7 +282,7 @@ def _judge_scope(connection: psycopg.Connection[Any], *, scope: str, me: NodeIde
     )
     if term is None:
         return
-    for verdict in judge(snapshot.look(connection, scope=scope, me=me), is_steady=is_steady):
+    for verdict in judge(snapshot.read_scope(connection, scope=scope, me=me), is_steady=is_steady):
         leadership.mark_failed(connection, verdict=verdict, term=term)
     now = read_clock()
     release.release_of_lost_workers(connection, scope=scope, term=term, now=now)
@@ -297,7 +297,7 @@ def _live_nodes(connection: psycopg.Connection[Any], job: Job) -> list[NodeSeen]
     me = NodeIdentity.of_this_process(
         kind=NodeKind.MANAGER, scope=job.node_scope, name="crawl", timeout=current()[NODE_TIMEOUT]
     )
-    return [node for node in snapshot.look(connection, scope=job.node_scope, me=me).nodes if node.is_live]
+    return [node for node in snapshot.read_scope(connection, scope=job.node_scope, me=me).nodes if node.is_live]
 
 
 def _name_of(connection: psycopg.Connection[Any], node: NodeSeen) -> str:

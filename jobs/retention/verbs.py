@@ -8,7 +8,7 @@ from jobs.duties.cleaning import Old, look
 from jobs.duties.retention_subjects import SUBJECTS, Subject
 from nodes.database.clock import read_clock
 from nodes.errors import Unknown
-from nodes.membership.silences import moment_of_ages
+from nodes.membership.silent_periods import moment_of_ages
 from nodes.settings.running import current
 from nodes.tasks import verbs
 from nodes.tasks.models import Task

@@ -199,7 +199,7 @@ SELECT job, item, node, since, greatest(expires_at - clock_timestamp(), interval
 """
 
 # Longest wait for a notification, and pause before a new connection (seconds). A close waits at most for this time.
-_LOOK = 0.5
+_LISTEN_TIMEOUT = 0.5
 
 
 class _Versions(NamedTuple):
@@ -328,7 +328,7 @@ class DatabaseCoordination(Participant):
                 connection.execute(_SET_MAIN, {**self._who, "term": leadership.term, "node": "", "instance": None})
                 self._notify(connection)
 
-    def look(self) -> ClusterState:
+    def read_state(self) -> ClusterState:
         with self._asking() as connection, self._one_snapshot(connection):
             leadership = connection.execute(_LEADERSHIP, self._who).fetchone()
             members = connection.execute(_MEMBERS, self._who).fetchall()
@@ -461,12 +461,12 @@ class DatabaseCoordination(Participant):
                     while not self._closing.is_set():
                         # Exhaust the generator: one that is left in the middle keeps the connection's lock, which also
                         # blocks its close.
-                        arrived = list(connection.notifies(timeout=_LOOK, stop_after=1))
+                        arrived = list(connection.notifies(timeout=_LISTEN_TIMEOUT, stop_after=1))
                         if any(notification.payload == self._who["cluster"] for notification in arrived):
                             wake()
             except psycopg.Error as error:
                 logger.warning("node %s cannot watch its cluster: %s", self._node, error)
-                self._closing.wait(_LOOK)
+                self._closing.wait(_LISTEN_TIMEOUT)
 
     # --- Steps shared by the functions above -----------------------------------------------------
 

@@ -40,13 +40,13 @@ logger = logging.getLogger(__name__)
 # Name of the daemons' cluster, and of the job whose items are its throttle groups.
 CLUSTER: Final = "crawl"
 GROUPS: Final = "throttle-groups"
-# Length of a session, in timeouts of the node. Below 1, so that the session ends before the node permanently loses its
-# trust in itself.
-_SESSION: Final = 2 / 3
+# Length of a session, in timeouts of the node. Below 1, so that the store loses a silent node before its timeout has
+# passed.
+_SESSION_LENGTH: Final = 2 / 3
 # Number of heartbeats in a session.
 _BEATS_A_SESSION: Final = 6
 # Time in which a chosen node must become main manager before it makes room for another (in timeouts).
-_IDLE: Final = 2
+_LEADS_WITHIN: Final = 2
 # Interval at which a node checks whether it trusts itself again (seconds).
 _RECHECK: Final = 0.1
 # Number of connection attempts at the start of a process. Each lasts at most for the length of a session.
@@ -55,7 +55,7 @@ _TRIES: Final = 5
 
 def session_timeout(timeout: dt.timedelta) -> dt.timedelta:
     """Return the silence after which the store considers a node with this timeout lost."""
-    return timeout * _SESSION
+    return timeout * _SESSION_LENGTH
 
 
 def reach(store: Coordination, *, gives_up: Callable[[], bool]) -> None:
@@ -96,7 +96,7 @@ class MembershipSession:
     def stand_down(self) -> None:
         """Leave the leadership to other nodes permanently."""
 
-    def acts(self) -> None:
+    def note_leading(self) -> None:
         """Note that this node is main manager in the database, too."""
 
     def mirror(self, owners: Mapping[str, str | None]) -> None:
@@ -120,24 +120,24 @@ class StoreSession(MembershipSession):
         store: Coordination,
         *,
         timeout: dt.timedelta,
-        stands: bool,
+        is_candidate: bool,
         is_fit: Callable[[], bool],
         changed: Callable[[], None] = lambda: None,
         clock: Clock = seconds_since_boot,
     ) -> None:
         """
-        The store is already connected. `timeout` is the node's own. `stands` is True if the node may become main
+        The store is already connected. `timeout` is the node's own. `is_candidate` is True if the node may become main
         manager. `is_fit` returns True while the node trusts itself.
 
         `changed` is called, in the session's thread, whenever `is_chosen` or `present` may have changed.
         """
         self._store = store
         self._clock = clock
-        self._idle_at_most = (_IDLE * timeout).total_seconds()
+        self._idle_at_most = (_LEADS_WITHIN * timeout).total_seconds()
         # The moment when this node was chosen, or the last moment when it acted as main manager.
         self._idle_since = clock()
         self._pause = session_timeout(timeout).total_seconds() / _BEATS_A_SESSION
-        self._stands = stands
+        self._is_candidate = is_candidate
         self._is_fit = is_fit
         self._changed = changed
         self._thread = threading.Thread(target=self._keep, name=f"session of {store.node}", daemon=True)
@@ -163,10 +163,10 @@ class StoreSession(MembershipSession):
         self._thread.start()
 
     def stand_down(self) -> None:
-        self._stands = False
+        self._is_candidate = False
         self._called.set()
 
-    def acts(self) -> None:
+    def note_leading(self) -> None:
         self._idle_since = self._clock()
 
     def mirror(self, owners: Mapping[str, str | None]) -> None:
@@ -187,11 +187,11 @@ class StoreSession(MembershipSession):
     # --- In the session's thread --------------------------------------------------------------------
 
     def _keep(self) -> None:
-        if self._stands:
+        if self._is_candidate:
             # Only managers act on changes.
             self._attempt(lambda: self._store.watch(self._wake))
         while not self._stopping.is_set():
-            self._attempt(self._attend)
+            self._attempt(self._take_part)
             self._notice_leadership()
             self._called.wait(self._pause if self._is_fit() else _RECHECK)
             self._called.clear()
@@ -230,14 +230,14 @@ class StoreSession(MembershipSession):
             self._present = None if leadership is None else self._present
             self._changed()
 
-    def _attend(self) -> None:
+    def _take_part(self) -> None:
         """Beat, become the chosen node if there is none, and then read the other members."""
         if not self._is_fit():
             # Send no beat either: a node that stays unfit loses its session.
             self._step_aside()
             return
         self._join_or_beat()
-        if not self._stands:
+        if not self._is_candidate:
             self._step_aside()
             return
         self._has_stood = True
@@ -265,7 +265,7 @@ class StoreSession(MembershipSession):
             return
         self._store.connect()
         # A joining manager must name the pool. It repeats the present one, since only the main manager changes it.
-        pools = {GROUPS: self._store.look().pools.get(GROUPS, frozenset())} if self._stands else {}
+        pools = {GROUPS: self._store.read_state().pools.get(GROUPS, frozenset())} if self._is_candidate else {}
         self._store.join(pools)
         self._has_joined = True
 
@@ -275,7 +275,7 @@ class StoreSession(MembershipSession):
             self._store.resign()
 
     def _read_members(self, leadership: Leadership) -> None:
-        seen = self._store.look()
+        seen = self._store.read_state()
         present = frozenset(seen.members)
         if present != self._present:
             self._present = present
@@ -286,6 +286,6 @@ class StoreSession(MembershipSession):
     def _write_mirror(self, seen: ClusterState, owners: Mapping[str, str | None], *, leadership: Leadership) -> None:
         """Write the differences to the store, and remove lost members. Write nothing if nothing differs."""
         if self._store.change_pool(GROUPS, owners):
-            seen = self._store.look()
+            seen = self._store.read_state()
         shares = {WorkItem(GROUPS, group): owner for group, owner in owners.items() if owner and owner in seen.members}
         self._store.assign(shares, seen=seen, leadership=leadership)

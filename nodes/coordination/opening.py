@@ -22,13 +22,13 @@ def open_coordination(
     dsn: Dsn = "",
     zookeeper: str = "",
     credentials: str = "",
-    only_looks: bool = False,
+    read_only: bool = False,
 ) -> Coordination:
     """
     Return a node's connection to its cluster, not yet connected.
 
     `dsn` is the database's address, and `zookeeper` is `host:port,host:port/path`. If both are given, ZooKeeper keeps
-    the lower bound of its terms in the database. With `only_looks` the process is not a node, and writes nothing.
+    the lower bound of its terms in the database. With `read_only` the process is not a node, and writes nothing.
     """
     if store == ZOOKEEPER:
         return ZooKeeperCoordination(
@@ -36,7 +36,7 @@ def open_coordination(
             cluster=cluster,
             node=node,
             timeout=timeout,
-            only_looks=only_looks,
+            read_only=read_only,
             term_bound=DatabaseTermBound(dsn=dsn, cluster=cluster, node=node, timeout=timeout) if dsn else None,
         )
     return DatabaseCoordination(dsn=dsn, cluster=cluster, node=node, timeout=timeout)

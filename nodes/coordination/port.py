@@ -297,7 +297,7 @@ class Coordination(Protocol):
         """Give up the leadership, so that the next main node need not wait for a timeout."""
         ...
 
-    def look(self) -> ClusterState:
+    def read_state(self) -> ClusterState:
         """Return the state of the cluster in the store, as it is at the time of the call or later."""
         ...
 

@@ -114,12 +114,12 @@ class ZooKeeperCoordination(Participant):
         node: str,
         timeout: dt.timedelta,
         term_bound: TermBound | None = None,
-        only_looks: bool = False,
+        read_only: bool = False,
         clock: Clock = seconds_since_boot,
     ) -> None:
         """
         `timeout` is the timeout of the session: the silence after which other nodes consider this node lost. With
-        `only_looks` the process never connects or joins, and writes nothing. It then computes the remaining time of a
+        `read_only` the process never connects or joins, and writes nothing. It then computes the remaining time of a
         lease by its own machine's clock.
 
         Raises:
@@ -128,7 +128,7 @@ class ZooKeeperCoordination(Participant):
         super().__init__(cluster=cluster, node=node, timeout=timeout, clock=clock)
         self._address = address
         self._tree = Tree(f"{address.root}/{cluster}")
-        self._locks = ZooKeeperLocks(self._tree, node=node, clock=clock, only_looks=only_looks)
+        self._locks = ZooKeeperLocks(self._tree, node=node, clock=clock, read_only=read_only)
         self._term_bound = term_bound
         self._last_beat_at = clock()
         # The cluster's identity in the database, once it was read.
@@ -303,16 +303,16 @@ class ZooKeeperCoordination(Participant):
                 with suppress(Absent):
                     session.delete(self._tree.latch(latch))
 
-    def look(self) -> ClusterState:
+    def read_state(self) -> ClusterState:
         with self._asking() as session:
             for _attempt in range(_LOOKS):
                 with suppress(Absent):
-                    return self._look(session)
+                    return self._read_state(session)
             if not self._is_ours(session):
                 raise NoCluster(f"there is no cluster {self._cluster!r} in ZooKeeper below {self._address.root}")
         raise Unreachable(f"the cluster {self._cluster} changes faster than it can be read")
 
-    def _look(self, session: Session) -> ClusterState:
+    def _read_state(self, session: Session) -> ClusterState:
         tree = self._tree
         session.sync(tree.root)
         data, term = session.get(tree.term)

@@ -130,11 +130,11 @@ def _paced_from(data: bytes, stat: Stat) -> float | None:
 class ZooKeeperLocks:
     """The locks of one cluster, as one node takes them. Repeat any call that raises Conflict or Absent."""
 
-    def __init__(self, tree: Tree, *, node: str, clock: Clock, only_looks: bool) -> None:
+    def __init__(self, tree: Tree, *, node: str, clock: Clock, read_only: bool) -> None:
         """
-        With `only_looks` nothing is written, so the remaining time of a lease is computed by this machine's clock.
+        With `read_only` nothing is written, so the remaining time of a lease is computed by this machine's clock.
         """
-        self._tree, self._node, self._clock, self._only_looks = tree, node, clock, only_looks
+        self._tree, self._node, self._clock, self._read_only = tree, node, clock, read_only
 
     def acquire(
         self, session: Session, item: WorkItem, token: UUID, *, lease: dt.timedelta, note: str
@@ -308,7 +308,7 @@ class ZooKeeperLocks:
 
     def _server_time(self, session: Session) -> int:
         """Return the server's time in milliseconds, which it reports with each write."""
-        if self._only_looks:
+        if self._read_only:
             return round(dt.datetime.now(dt.UTC).timestamp() * 1000)
         return session.set(self._tree.root, MARK).changed_at
 

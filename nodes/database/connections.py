@@ -2,8 +2,8 @@
 Connections to the database: their names, their limits at the server, and the limits of waits in this process.
 
 A daemon that dies, freezes or is cut off may hold locks that others wait for. Each session therefore carries the id of
-its node, so that other nodes can end it. Its limits are fractions of the node's timeout: a wait for a lock ends before
-the wait could keep the node from judging the holder of the lock.
+its node, so that other nodes can end it. Its limits follow from the node's timeout: a wait for a lock ends before the
+wait could keep the node from judging the holder of the lock.
 
 Conversely, a server may die, or a connection may be cut, without a sign at this end. TCP notices most of these cases
 (keepalives, user timeout). The remaining cases, such as a proxy that still answers for the server, are ended by a limit
@@ -39,15 +39,15 @@ Dsn = str | Callable[[], str]
 GivesUp = Callable[[float], bool]
 
 # Interval between two checks whether a wait should end (seconds).
-_LOOK: Final = 0.1
-# Time that this process waits for a statement beyond the server's own limit.
-_WAY: Final = dt.timedelta(seconds=2)
+_CHECK_INTERVAL: Final = 0.1
+# Time that this process waits for an answer beyond the server's own limit for a statement.
+_ANSWER_MARGIN: Final = dt.timedelta(seconds=2)
 # Number of executions after which a statement is prepared. Daemons execute the same large statements repeatedly, and
 # the server parses and plans an unprepared statement each time. Only a statement executed once gains nothing.
 _PREPARED_AFTER: Final = 1
 
-# Divisor of a node's timeout: its beat waits for a lock for this part of the timeout.
-_LOCKS_OF_A_BEAT: Final = 10
+# A heartbeat waits for a lock for the timeout of its node divided by this number.
+_BEAT_LOCK_DIVISOR: Final = 10
 
 
 class ConnectionWithTimeouts(psycopg.Connection[Row]):
@@ -55,7 +55,7 @@ class ConnectionWithTimeouts(psycopg.Connection[Row]):
 
     gives_up: GivesUp = staticmethod(lambda _waited: False)
 
-    def wait(self, gen: PQGen[_T], interval: float = _LOOK, timeout: float | None = None) -> _T:
+    def wait(self, gen: PQGen[_T], interval: float = _CHECK_INTERVAL, timeout: float | None = None) -> _T:
         if timeout is not None:
             # A call with a timeout waits for notifications, not for an answer.
             return super().wait(gen, interval, timeout)
@@ -116,7 +116,7 @@ def connect(
     prepared statements. The caller closes the connection.
 
     Raises:
-        psycopg.OperationalError: the database cannot be reached within half the timeout.
+        psycopg.OperationalError: the database cannot be reached within half the timeout, or 2 seconds if that is longer.
     """
     with Waiting():
         given = conninfo_to_dict(dsn() if callable(dsn) else dsn)
@@ -177,7 +177,7 @@ def timeout_of_node(timeout: dt.timedelta, *, purpose: str) -> dt.timedelta:
     For a beat it is half the timeout, which is left after connecting. For other purposes it is a little more than the
     server's limit for a statement.
     """
-    return timeout / 2 if purpose == "beat" else 3 * timeout + _WAY
+    return timeout / 2 if purpose == "beat" else 3 * timeout + _ANSWER_MARGIN
 
 
 def session_of_node(*, node_id: UUID | str, purpose: str, timeout: dt.timedelta) -> dict[str, Any]:
@@ -194,7 +194,7 @@ def settings_of_node(timeout: dt.timedelta, *, purpose: str = "work") -> Mapping
     limits = _limits_of_node(timeout)
     if purpose == "beat":
         # A beat also reads tables of the work. If one of them is locked, the node beats without it in time.
-        limits = replace(limits, lock=timeout / _LOCKS_OF_A_BEAT)
+        limits = replace(limits, lock=timeout / _BEAT_LOCK_DIVISOR)
     return limits.settings()
 
 

@@ -43,7 +43,7 @@ class Resign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Vacancy:
-    """The leadership is vacant, and has been for `open_for`."""
+    """The leadership is vacant, and has been for `open_for`. `replaces` is the recorded main manager to mark failed."""
 
     open_for: dt.timedelta
     replaces: MarkFailed | None = None
@@ -76,7 +76,7 @@ def elect(
     # Older managers had their chance while the leadership was vacant and this manager existed. After a night in which
     # the whole cluster was down, the vacancy alone is long enough for every manager. The youngest could then overtake
     # the oldest.
-    uptime = cluster.looked_at - me.started_at
+    uptime = cluster.read_at - me.started_at
     if is_chosen is None and min(vacancy.open_for, uptime) < candidates.index(me) * beat:
         return None
     return Elect(scope=cluster.scope, seen_term=cluster.term.term, replaces=vacancy.replaces)
@@ -107,12 +107,11 @@ def _candidates(cluster: ClusterSeen) -> list[NodeSeen]:
 
 
 def _vacancy(cluster: ClusterSeen, *, is_steady: Steadiness, beat: dt.timedelta = dt.timedelta()) -> _Vacancy | None:
-    """Return the time at which the last main manager ended; None while there may be one."""
+    """Return the vacancy of the leadership; None while there may be a main manager."""
     main = None if cluster.term.is_vacant else cluster.node(cluster.term.main_id)
     if main is None:
-        return _Vacancy(open_for=cluster.looked_at - cluster.term.since)
-    # The old main manager may have lived for one interval after its last beat. Older managers get their chance only
-    # after its end.
+        return _Vacancy(open_for=cluster.read_at - cluster.term.since)
+    # The last main manager may have lived for one interval after its last beat, so turns of candidates count from then.
     since_its_end = max(dt.timedelta(), main.heartbeat_age - beat)
     if main.has_ended:
         return _Vacancy(open_for=since_its_end)

@@ -37,7 +37,7 @@ class FailureCause(StrEnum):
 
 # Silence that each cause requires (in timeouts of the node). An absent node has begun nothing for a twelfth of its
 # timeout, whatever the drift of its clock.
-PATIENCE: Final[Mapping[FailureCause, float]] = {
+REQUIRED_SILENCE: Final[Mapping[FailureCause, float]] = {
     FailureCause.SILENT: 1.0,
     FailureCause.ABSENT: 0.75,
     FailureCause.PROCESS_GONE: float("-inf"),
@@ -81,7 +81,7 @@ def verdict_on(node: NodeSeen, *, is_steady: Steadiness) -> MarkFailed | None:
     cause = FailureCause.ABSENT if is_lost and not node.is_silent else FailureCause.SILENT
     # The node's own timeout, not the judge's: a node with a long timeout beats seldom. After an outage of the database
     # it needs its whole timeout to beat again.
-    if node.heartbeat_age > PATIENCE[cause] * node.timeout and is_steady(node.timeout):
+    if node.heartbeat_age > REQUIRED_SILENCE[cause] * node.timeout and is_steady(node.timeout):
         silence, timeout = node.heartbeat_age.total_seconds(), node.timeout.total_seconds()
         gone = "gone from the store of coordination, and " if cause == FailureCause.ABSENT else ""
         reason = f"{gone}silent for {silence:.1f} s, its timeout is {timeout:g} s"

@@ -66,12 +66,12 @@ class TermSeen:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSeen:
     """
-    One scope, as read by the node `me` at `looked_at` (the database's time).
+    One scope, as read by the node `me` at `read_at` (the database's time).
 
     `nodes` are all nodes that have not ended, and the recorded main manager even if it has ended.
     """
 
-    looked_at: dt.datetime
+    read_at: dt.datetime
     me: UUID
     scope: str
     term: TermSeen

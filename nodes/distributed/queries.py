@@ -18,7 +18,7 @@ from nodes.coordination.names import checked
 from nodes.coordination.port import ClusterState, CoordinationError, LockSeen, NoCluster
 from nodes.distributed.models import DistributedJobOnNode, DistributedJobSwitch
 from nodes.distributed.records import ALL, DEFAULT_CLUSTER, OTHERS
-from nodes.distributed.store_views import Look, look_at, shared_look_at
+from nodes.distributed.store_views import StoreView, read_shared_view, read_view
 from nodes.models import CoordinationCluster
 
 _JOBS_SHOWN: Final = 200
@@ -117,7 +117,7 @@ class JobsSeen:
     """
     The distributed jobs of one cluster in the order of their names, up to a limit.
 
-    `unseen` is the reason why the store could not be read. `refusal` is the reason why its main manager leaves items
+    `unseen` is the reason why the store could not be read. `refusal` is the reason why the main node leaves items
     where they are.
     """
 
@@ -187,13 +187,13 @@ class _ShownStore:
 
 
 @dataclass(frozen=True, slots=True)
-class _Book:
+class _Records:
     """The records of nodes and operators, by job."""
 
     nodes: Mapping[str, Sequence[DistributedJobOnNode]]
     switches: Mapping[str, Switch]
 
-    def forbids(self, job: str) -> bool:
+    def disables(self, job: str) -> bool:
         if self.switches.get(ALL, Switch()).is_disabled:
             return True
         own = self.switches.get(job)
@@ -207,7 +207,7 @@ def read_distributed_jobs(cluster: str, *, dsn: str) -> JobsSeen:
     Raises:
         BadName: the name of the cluster is invalid.
     """
-    shown, records = _look(cluster, dsn=dsn), _read_records(cluster)
+    shown, records = _read(cluster, dsn=dsn), _read_records(cluster)
     names = _names(shown, records)
     nodes = [row for rows in records.nodes.values() for row in rows]
     return JobsSeen(
@@ -232,7 +232,7 @@ def read_distributed_job(cluster: str, job: str, *, dsn: str) -> JobPage | None:
         BadName: the name of the cluster or the job is invalid.
     """
     checked("job", job)
-    shown, records = _look(cluster, dsn=dsn), _read_records(cluster, job=job)
+    shown, records = _read(cluster, dsn=dsn), _read_records(cluster, job=job)
     if job not in _names(shown, records):
         return None
     pool = sorted(shown.state.pools.get(job, ())) if shown.state else []
@@ -251,7 +251,7 @@ def read_distributed_job(cluster: str, job: str, *, dsn: str) -> JobPage | None:
 
 def plan_sharing(cluster: str, *, strategy: str, dsn: str) -> SharingPlan:
     """
-    Return the decision of a main manager with this strategy at this moment, and change nothing.
+    Return the decision of a main node with this strategy at this moment, and change nothing.
 
     Raises:
         BadName: the name of the cluster is invalid.
@@ -260,11 +260,11 @@ def plan_sharing(cluster: str, *, strategy: str, dsn: str) -> SharingPlan:
         CoordinationError: the store does not answer.
     """
     decide = strategy_named(strategy)
-    shown, records = _look(cluster, dsn=dsn, by=look_at), _read_records(cluster)
+    shown, records = _read(cluster, dsn=dsn, by=read_view), _read_records(cluster)
     if shown.state is None:
         raise CoordinationError(shown.unseen or f"no node has joined the cluster {cluster} yet")
     state = shown.state
-    situation = state.situation(disabled=[job for job in state.pools if records.forbids(job)])
+    situation = state.situation(disabled=[job for job in state.pools if records.disables(job)])
     try:
         shares = share_out(decide, situation)
     except StrategyRefused:
@@ -285,7 +285,7 @@ def plan_sharing(cluster: str, *, strategy: str, dsn: str) -> SharingPlan:
     )
 
 
-def _look(cluster: str, *, dsn: str, by: Callable[..., Look] = shared_look_at) -> _ShownStore:
+def _read(cluster: str, *, dsn: str, by: Callable[..., StoreView] = read_shared_view) -> _ShownStore:
     """Return the cluster from its store; empty if no node has ever been in it."""
     try:
         state, locks = by(cluster, dsn=dsn)
@@ -296,14 +296,14 @@ def _look(cluster: str, *, dsn: str, by: Callable[..., Look] = shared_look_at) -
     return _ShownStore(state, {lock.item: lock for lock in locks})
 
 
-def _read_records(cluster: str, *, job: str = "") -> _Book:
+def _read_records(cluster: str, *, job: str = "") -> _Records:
     """Return the records of all jobs, or of one."""
     nodes = defaultdict(list)
     rows = DistributedJobOnNode.objects.filter(cluster=cluster, **({"job": job} if job else {}))
     for row in rows.order_by("job", "node"):
         nodes[row.job].append(row)
     switches = DistributedJobSwitch.objects.filter(cluster=cluster)
-    return _Book(nodes, {row.job: Switch(row.is_disabled, row.changed_by, row.changed_at) for row in switches})
+    return _Records(nodes, {row.job: Switch(row.is_disabled, row.changed_by, row.changed_at) for row in switches})
 
 
 def _clusters(cluster: str) -> list[str]:
@@ -316,18 +316,18 @@ def _clusters(cluster: str) -> list[str]:
     return sorted({cluster, DEFAULT_CLUSTER, *known, *noted})
 
 
-def _names(shown: _ShownStore, records: _Book) -> list[str]:
+def _names(shown: _ShownStore, records: _Records) -> list[str]:
     pools = shown.state.pools if shown.state else {}
     return sorted({*pools, *records.nodes, *records.switches} - {ALL, OTHERS})
 
 
-def _job(job: str, shown: _ShownStore, records: _Book) -> JobSeen:
+def _job(job: str, shown: _ShownStore, records: _Records) -> JobSeen:
     state = shown.state
     members = state.members if state else {}
     return JobSeen(
         job=job,
         is_running=job in shown.running,
-        is_disabled=records.forbids(job),
+        is_disabled=records.disables(job),
         switch=records.switches.get(job),
         items=len(state.pools.get(job, ())) if state else 0,
         given=shown.given[job],

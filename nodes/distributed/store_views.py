@@ -20,20 +20,20 @@ from nodes.coordination.opening import ZOOKEEPER, open_coordination
 from nodes.coordination.port import ClusterState, CoordinationError, LockSeen
 
 # Longest wait of a reader for a store that does not answer.
-LOOK_TIMEOUT: Final = dt.timedelta(seconds=5)
-# Time for which a view is reused, in multiples of the time that its reading took. So reading takes at most a twentieth
-# of the time, for any number of readers.
+READ_TIMEOUT: Final = dt.timedelta(seconds=5)
+# Time for which a view is reused: in multiples of the time that its reading took, and at most (seconds). So readings of
+# up to half a second take at most a twentieth of the time, for any number of readers.
 _GOOD_FOR: Final = 20.0
 _LONGEST: Final = 10.0
 
-Look = tuple[ClusterState, tuple[LockSeen, ...]]
+StoreView = tuple[ClusterState, tuple[LockSeen, ...]]
 
 
 def uses_zookeeper() -> bool:
     return str(settings.CRAWLCTL_COORDINATION) == ZOOKEEPER
 
 
-def look_at(cluster: str, *, dsn: str) -> Look:
+def read_view(cluster: str, *, dsn: str) -> StoreView:
     """
     Read a cluster and its locks, as a process that is not a member.
 
@@ -45,13 +45,13 @@ def look_at(cluster: str, *, dsn: str) -> Look:
         dsn=dsn,
         cluster=cluster,
         node=f"watcher-{os.getpid()}",
-        timeout=LOOK_TIMEOUT,
+        timeout=READ_TIMEOUT,
         zookeeper=settings.CRAWLCTL_ZOOKEEPER,
         credentials=settings.CRAWLCTL_ZOOKEEPER_CREDENTIALS,
-        only_looks=True,
+        read_only=True,
     )
     try:
-        return store.look(), store.locks()
+        return store.read_state(), store.locks()
     finally:
         store.close()
 
@@ -62,29 +62,31 @@ class _Latest:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     good_until: float = float("-inf")
-    found: Look | CoordinationError | None = None
+    found: StoreView | CoordinationError | None = None
 
 
-class SharedLooks:
+class SharedViews:
     """The views of one process; safe to use from several threads."""
 
-    def __init__(self, look: Callable[..., Look] = look_at, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._look, self._clock = look, clock
+    def __init__(
+        self, read: Callable[..., StoreView] = read_view, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._read, self._clock = read, clock
         self._lock = threading.Lock()
         self._latest: dict[tuple[str, str], _Latest] = {}
 
-    def look_at(self, cluster: str, *, dsn: str) -> Look:
+    def read(self, cluster: str, *, dsn: str) -> StoreView:
         """
-        Return the same as the function `look_at`. For ZooKeeper, the view may be one that another thread has just read.
+        Return the same as the function `read_view`. For ZooKeeper, the view may be one that another thread has just read.
         """
         if not uses_zookeeper():
-            return self._look(cluster, dsn=dsn)
+            return self._read(cluster, dsn=dsn)
         latest = self._of(settings.CRAWLCTL_ZOOKEEPER, cluster)
         with latest.lock:
             began = self._clock()
             if latest.found is None or began >= latest.good_until:
                 try:
-                    latest.found = self._look(cluster, dsn=dsn)
+                    latest.found = self._read(cluster, dsn=dsn)
                 except CoordinationError as error:
                     latest.found = error
                 ended = self._clock()
@@ -103,4 +105,4 @@ class SharedLooks:
             return self._latest.setdefault((address, cluster), _Latest())
 
 
-shared_look_at: Final = SharedLooks().look_at
+read_shared_view: Final = SharedViews().read

@@ -1,8 +1,8 @@
 """
 All operations of operators on distributed jobs. Pages and the API translate their requests and call these.
 
-Nodes read the switches regularly: runs of a disabled job get a request to stop, and the main manager assigns its
-items to no node.
+Nodes read the switches regularly: runs of a disabled job get a request to stop, and the main node assigns its items to
+no node.
 """
 
 import datetime as dt
@@ -26,7 +26,7 @@ def set_switch(*, cluster: str, job: str, is_disabled: bool | None, made_by: str
     if job not in {ALL, OTHERS}:
         checked("job", job)
     named = {ALL: "all jobs", OTHERS: "jobs without a separate switch"}.get(job, f"job {job}")
-    asked = {True: "disabled", False: "enabled", None: "took away the switch of"}[is_disabled]
+    changed = {True: "disabled", False: "enabled", None: "removed the switch of"}[is_disabled]
     with transaction.atomic():
         lock_switches(cluster)
         stored = DistributedJobSwitch.objects.filter(cluster=cluster, job=job)
@@ -37,7 +37,7 @@ def set_switch(*, cluster: str, job: str, is_disabled: bool | None, made_by: str
             facts = {"is_disabled": is_disabled, "changed_by": made_by, "changed_at": now}
             DistributedJobSwitch.objects.update_or_create(cluster=cluster, job=job, defaults=facts)
         record_request(
-            f"{made_by} {asked} {named} of the cluster {cluster}",
+            f"{made_by} {changed} {named} of the cluster {cluster}",
             made_by=made_by,
             before={"is_disabled": before},
             after={"is_disabled": is_disabled},
@@ -63,7 +63,7 @@ def read_switches(cluster: str) -> list[dict[str, object]]:
 
 def request_rebalance(*, cluster: str, made_by: str, now: dt.datetime) -> None:
     """
-    Request that the main manager of a cluster distributes all items again by its strategy.
+    Request that the main node of a cluster distributes all items again by its strategy.
 
     Raises:
         BadName: the name of the cluster is invalid.
@@ -71,5 +71,5 @@ def request_rebalance(*, cluster: str, made_by: str, now: dt.datetime) -> None:
     checked("cluster", cluster)
     with transaction.atomic():
         RedistributionRequest.objects.update_or_create(cluster=cluster, defaults={"asked_at": now, "asked_by": made_by})
-        message = f"{made_by} asked for a rebalance of the cluster {cluster}"
+        message = f"{made_by} requested a rebalance of the cluster {cluster}"
         record_request(message, made_by=made_by, cluster=cluster)

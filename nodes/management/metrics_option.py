@@ -8,7 +8,7 @@ from typing import Final
 from django.core.management.base import CommandError
 
 from nodes.metrics.kinds import Metric
-from nodes.metrics.prometheus import CannotServe, look_at, registry_of, served
+from nodes.metrics.prometheus import CannotServe, check_address, registry_of, served
 from nodes.settings.node_settings import METRICS_ADDRESS, METRICS_PORT
 from nodes.settings.running import current
 
@@ -45,7 +45,7 @@ def options_of_others(first: int, *, address: str, number: int) -> tuple[tuple[s
     ports = range(first, first + number)
     try:
         for port in ports:
-            look_at(address, port)
+            check_address(address, port)
     except CannotServe as error:
         raise CommandError(f"--metrics-port: {error}", returncode=2) from error
     return tuple(("--metrics-port", str(port), "--metrics-address", address) for port in ports)

@@ -1,4 +1,4 @@
-"""The connection of a node's heartbeats: it sends beats with questions, and listens for notifications between them."""
+"""The connection of a node's heartbeats: it sends beats with conditions, and listens for notifications between them."""
 
 import datetime as dt
 import logging
@@ -18,8 +18,8 @@ from nodes.membership.members import ASKS_NOTHING, Asks, Beat
 
 # Longest wait for notifications before the thread checks whether it must stop (seconds).
 LISTEN: Final = 0.5
-# Number of beats without questions that follow a beat whose questions got no answer.
-_BEATS_WITHOUT_QUESTIONS: Final = 4
+# Number of beats without conditions that follow a beat whose conditions got no answer.
+_BEATS_WITHOUT_CONDITIONS: Final = 4
 
 logger = logging.getLogger(__name__)
 
@@ -45,15 +45,15 @@ class BeatConnection:
         self._dsn, self._node_id, self._timeout = dsn, node_id, timeout
         self._channels, self._on_notification, self._asks = tuple(channels), on_notification, asks
         self._stopping = stopping
-        # Number of beats that must still go without questions.
+        # Number of beats that must still go without conditions.
         self._asks_nothing_for = 0
         self._connection: psycopg.Connection[Any] | None = None
 
     def beat(self, facts: Mapping[str, object]) -> Beat:
         """
-        Send a beat with these facts about the work, and the questions.
+        Send a beat with these facts about the work. It also reads the conditions under which the node has work.
 
-        If the questions get no answer, send a beat without them. All conditions then count as true, so that the node
+        If the conditions get no answer, send a beat without them. All conditions then count as true, so that the node
         searches for work by itself.
 
         Raises:
@@ -69,7 +69,7 @@ class BeatConnection:
                 raise
             # A table that the conditions read is locked, or being restored.
             logger.warning("node %s sends heartbeats without the queries for waiting work: %s", self._node_id, error)
-            self._asks_nothing_for = _BEATS_WITHOUT_QUESTIONS
+            self._asks_nothing_for = _BEATS_WITHOUT_CONDITIONS
             beat = members.beat(connection, node_id=self._node_id, progress=facts)
             return replace(beat, answers=frozenset(asks))
 

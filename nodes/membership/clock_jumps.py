@@ -2,12 +2,12 @@
 A clock of the database that was set back: with the stored moments, dead nodes would count as alive, and all waits would
 be too long.
 
-Heartbeats have the time of the database, so a heartbeat in the future shows a jump, even if nothing ran meanwhile. The
-first registration and the main manager search for such a heartbeat. Moments that lie in the future become the present,
-and waits that began in the future become shorter by the jump. So no wait becomes shorter than intended.
+Heartbeats have the time of the database, so a heartbeat in the future shows a jump, even if nothing ran meanwhile. Each
+registration of a process, and the main manager, search for such a heartbeat. Moments that lie in the future become the
+present, and waits that began in the future become shorter by the jump. So no wait becomes shorter than intended.
 
 After a jump forward, all earlier nodes are silent and all waits are over, which needs no correction. Only deletions by
-age wait (`silences.py`).
+age wait (`silent_periods.py`).
 
 Lock order: MainTerm, Node, then what the statements of other packages lock.
 """
@@ -21,7 +21,7 @@ import psycopg
 
 from nodes.database.connections import ConnectionWithTimeouts, without_timeouts
 from nodes.lifecycle import CLUSTER_SCOPE
-from nodes.membership.silences import notice_silence
+from nodes.membership.silent_periods import notice_silent_period
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ _JOURNAL: Final[LiteralString] = """
 INSERT INTO nodes_nodeevent (at, scope, kind, message, detail)
 VALUES (%(now)s, %(scope)s, 'changed', %(message)s, jsonb_build_object('by', 'crawlctl'))
 """
-_further: list[LiteralString] = []
+_statements_of_others: list[LiteralString] = []
 
 
 def follow_at_jump(statement: LiteralString) -> None:
@@ -84,17 +84,17 @@ def follow_at_jump(statement: LiteralString) -> None:
     Register a statement that every correction after a jump executes. The statement corrects moments in tables of
     another package. Its parameters are `now`, and `jump`, by which the clock was set back.
     """
-    if statement not in _further:
-        _further.append(statement)
+    if statement not in _statements_of_others:
+        _statements_of_others.append(statement)
 
 
 def notice_jump(connection: psycopg.Connection[Any]) -> bool:
     """
     Return True if a heartbeat in the future showed a jump, which is corrected. The caller has a transaction.
 
-    Heartbeats that are all old are recorded as a silence.
+    If all heartbeats are old, a silent period is recorded.
     """
-    notice_silence(connection)
+    notice_silent_period(connection)
     row = connection.execute(_SEEN).fetchone()
     if row is None:
         return False
@@ -108,7 +108,7 @@ def correct_moments(connection: psycopg.Connection[Any], *, now: dt.datetime, ju
     # A large crawl has many hosts and documents. If the limit of statements ended a correction, no node could start.
     is_limited = isinstance(connection, ConnectionWithTimeouts)
     with without_timeouts(connection) if is_limited else nullcontext():
-        for statement in (_TERMS, _NODES, _MEMBERS, _LOCKS_OF_ITEMS, *_further):
+        for statement in (_TERMS, _NODES, _MEMBERS, _LOCKS_OF_ITEMS, *_statements_of_others):
             connection.execute(statement, facts)
     message = f"the clock of the database was set back by {jump}: nodes, hosts and waits follow it"
     connection.execute(_JOURNAL, {"now": now, "scope": CLUSTER_SCOPE, "message": message})

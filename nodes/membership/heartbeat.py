@@ -26,8 +26,8 @@ from nodes.metrics import node_metrics
 
 # Time that a thread may compute without completing a pass before it counts as hanging (in timeouts).
 _TIMEOUTS_OF_COMPUTING = 10
-# Time that a thread may hang before the process is ended (in timeouts). After the first timeout the node sends no
-# heartbeat. After the second it has been marked failed, and its open requests and connections are useless.
+# Time from the first heartbeat that is skipped because a thread hangs to the end of the process (in timeouts). By then
+# the node has been marked failed, and its open requests and connections are useless.
 _TIMEOUTS_OF_HANGING = 2
 
 
@@ -82,7 +82,7 @@ class HeartbeatThread:
         self._thread = threading.Thread(target=self._run, name=f"heart of {node_id}", daemon=True)
         self._stopping = threading.Event()
         # Only the heartbeat thread uses these two.
-        self._line = BeatConnection(
+        self._connection = BeatConnection(
             dsn,
             node_id=node_id,
             timeout=timeout,
@@ -151,7 +151,7 @@ class HeartbeatThread:
 
     def _run(self) -> None:
         pause = 0.0
-        while self._line.listen(pause):
+        while self._connection.listen(pause):
             if all(activity.made_progress() for activity in self._activities):
                 self._timing.progress()
             if self._timing.is_work_stuck:
@@ -169,7 +169,7 @@ class HeartbeatThread:
                 beat = self._beat()
             except psycopg.Error as error:
                 logger.warning("node %s cannot send a heartbeat: %s", self._node_id, error)
-                self._line.close()
+                self._connection.close()
                 node_metrics.BEATS.add(1, "missed")
                 pause = self._timing.missed()
                 continue
@@ -184,7 +184,7 @@ class HeartbeatThread:
                 self.drains.set()
             pause = self._timing.counted(began_at=began_at)
             self._answered(beat.answers)
-        self._line.close()
+        self._connection.close()
 
     def _hangs_for_good(self) -> bool:
         now = self._clock()
@@ -195,7 +195,7 @@ class HeartbeatThread:
     def _beat(self) -> Beat:
         with self._lock:
             facts = dict(self._facts)
-        return self._line.beat(facts)
+        return self._connection.beat(facts)
 
     def _end(self, beat: Beat) -> None:
         """Note that no beat will count any more, and demand the exit of the process unless the node stopped itself."""

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import psycopg
 
-from nodes.decisions.judge import PATIENCE, MarkFailed
+from nodes.decisions.judge import REQUIRED_SILENCE, MarkFailed
 from nodes.lifecycle import LIVE_STATUSES, NodeStatus, sources_of
 from nodes.membership.fences import TermHeld, hold_node, hold_term
 from nodes.membership.journal import record
@@ -135,7 +135,7 @@ def _fail(connection: psycopg.Connection[Any], *, verdict: MarkFailed) -> bool:
     node = lock_node(connection, node_id=verdict.node_id)
     if node is None or node.status not in sources_of("mark_failed"):
         return False
-    if node.silence <= PATIENCE[verdict.cause]:
+    if node.silence <= REQUIRED_SILENCE[verdict.cause]:
         return False
     # If the main manager of the cluster fails the main manager of a one-shot scope, the term of that scope ends with
     # it. Otherwise the failed process could wake and write as main manager, because its scope has elected no other.

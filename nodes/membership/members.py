@@ -24,13 +24,13 @@ from nodes.membership.incarnation import IS_AS_REMEMBERED, remember, remembered,
 from nodes.membership.journal import record
 from nodes.membership.restores import notice_restore
 from nodes.membership.rows import end_node, first_row, give_up_term, lock_node, lock_terms, move
-from nodes.membership.silences import RECORD_AT_BEAT_OF_NODE
+from nodes.membership.silent_periods import RECORD_AT_BEAT_OF_NODE
 
-# Silence of a main manager after which managers prepare an election (in timeouts). A beat is at most half a timeout
-# later, so they begin to look before the whole timeout has passed.
+# Silence of a main manager after which managers check for an election (in timeouts). A beat is at most half a timeout
+# later, so the first check comes before the whole timeout has passed.
 _SILENT_FOR: Final = 0.5
 
-# Conditions in SQL by name, which a node asks with each beat. `beaten` is the node's row: id, scope, tags and host.
+# Conditions in SQL by name, which a node reads with each beat. `beaten` is the node's row: id, scope, tags and host.
 Asks = Mapping[str, LiteralString]
 
 
@@ -220,7 +220,7 @@ def beat(
 
 @cache
 def _beat_with(conditions: tuple[LiteralString, ...]) -> LiteralString:
-    """Return the statement of a beat that asks these conditions."""
+    """Return the statement of a beat that reads these conditions."""
     return _BEAT.replace("{answers}", "ARRAY[" + ", ".join([f"({one})" for one in conditions]) + "]::boolean[]")
 
 

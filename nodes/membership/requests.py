@@ -19,8 +19,8 @@ from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import ClusterRequest
 
 # Longest wait for an answer, and interval between two reads (seconds).
-_PATIENCE: Final = 5.0
-_LOOK: Final = 0.05
+_ANSWER_TIMEOUT: Final = 5.0
+_READ_INTERVAL: Final = 0.05
 
 _HAS_MAIN: Final = """
 SELECT EXISTS (SELECT FROM nodes_mainterm AS term JOIN nodes_node AS node ON node.id = term.main_id
@@ -68,9 +68,9 @@ def ask(
     request = _find_or_make(wanted, expected=expected, asked_by=asked_by, now=now)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, %s)", (channel, CLUSTER_SCOPE))
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _ANSWER_TIMEOUT
     while request.state == ClusterRequest.State.WAITING and time.monotonic() < deadline:
-        time.sleep(_LOOK)
+        time.sleep(_READ_INTERVAL)
         request.refresh_from_db()
     if request.state == ClusterRequest.State.CHANGED:
         raise ChangedMeanwhile(request.reason)

@@ -4,7 +4,7 @@ The first registration after a restore of the database.
 A restored database has the nodes, the terms and the numbers of the time of its backup. Processes that ran before the
 restore are refused, because the incarnation has changed. But numbers would be used a second time, also in places that
 do not know the incarnation: files, stores, other databases, clients of the API. So the transaction of the first
-registration marks all nodes as failed, and raises all numbers above the ones of the lost changes.
+registration marks all live nodes as failed, and raises all numbers above the ones of the lost changes.
 
 Lock order: MainTerm, DatabaseIncarnation, Node, then what the statements of other packages lock.
 """
@@ -58,19 +58,22 @@ _JOURNAL: Final[LiteralString] = """
 INSERT INTO nodes_nodeevent (at, scope, kind, message, detail)
 VALUES (clock_timestamp(), %(scope)s, 'changed', %(message)s, jsonb_build_object('by', 'crawlctl'))
 """
-_further: list[LiteralString] = []
+_statements_of_others: list[LiteralString] = []
 
 
 def raise_at_restore(statement: LiteralString) -> None:
     """
     Register a statement that the first registration after a restore executes. It raises numbers of another package.
     """
-    if statement not in _further:
-        _further.append(statement)
+    if statement not in _statements_of_others:
+        _statements_of_others.append(statement)
 
 
 def notice_restore(connection: psycopg.Connection[Any]) -> bool:
-    """Return True if the database was restored since the last registration. The caller has a transaction."""
+    """
+    If the database was restored since the last registration, mark all live nodes as failed, raise all numbers, and
+    return True. The caller has a transaction.
+    """
     with connection.cursor(row_factory=dict_row) as cursor:
         row = cursor.execute(_IS_KNOWN).fetchone()
         if row is None or row["is_known"]:
@@ -87,7 +90,7 @@ def notice_restore(connection: psycopg.Connection[Any]) -> bool:
             node = lock_node(connection, node_id=node_id)
             if node is not None:
                 end_node(connection, node=node, status=NodeStatus.FAILED, reason="the database was restored")
-        for statement in (_RAISE_TERMS, *_further, _RAISE_SEQUENCES):
+        for statement in (_RAISE_TERMS, *_statements_of_others, _RAISE_SEQUENCES):
             cursor.execute(statement)
         made = cursor.execute(_RECORD, {**seen, "nodes": len(live)}).fetchone()
         assert made is not None

@@ -14,7 +14,7 @@ from uuid import UUID
 import psycopg
 from psycopg.rows import class_row, dict_row
 
-from nodes.decisions.judge import PATIENCE, MarkFailed
+from nodes.decisions.judge import REQUIRED_SILENCE, MarkFailed
 from nodes.lifecycle import NodeStatus, sources_of
 from nodes.membership.fences import TermHeld
 from nodes.membership.journal import record
@@ -67,7 +67,7 @@ SELECT pg_terminate_backend(session.pid)
    AND EXISTS (SELECT FROM nodes_mainterm WHERE scope = %(scope)s AND term = %(term)s)
    AND EXISTS (SELECT FROM nodes_node
                 WHERE id = %(node_id)s AND status IN ('starting', 'running', 'draining')
-                  AND extract(epoch FROM clock_timestamp() - heartbeat_at)::float8 / timeout_seconds > %(patience)s)
+                  AND extract(epoch FROM clock_timestamp() - heartbeat_at)::float8 / timeout_seconds > %(required_silence)s)
 """
 
 
@@ -133,7 +133,7 @@ def end_sessions(connection: psycopg.Connection[Any], *, verdict: MarkFailed, sc
             {
                 "name": str(verdict.node_id),
                 "node_id": verdict.node_id,
-                "patience": PATIENCE[verdict.cause],
+                "required_silence": REQUIRED_SILENCE[verdict.cause],
                 "scope": scope,
                 "term": term,
             },

@@ -13,7 +13,7 @@ from nodes.life.identity import NodeIdentity, is_process_gone
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind, NodeStatus
 
 # One statement, so that all ages refer to one moment. The scope `%(scope)s` may not have a row yet.
-_LOOK = """
+_SNAPSHOT = """
 WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now)
 SELECT clock.now, term.term, term.main_id, term.since, term.resigned,
        node.id, node.kind, node.scope, node.status, node.started_at, node.timeout_seconds,
@@ -28,7 +28,7 @@ SELECT clock.now, term.term, term.main_id, term.since, term.resigned,
 """
 
 # All nodes with a live status outside the scope that all daemons share.
-_LOOK_AT_ONE_SHOTS = """
+_NODES_OF_ONE_SHOTS = """
 WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now)
 SELECT node.id, node.kind, node.scope, node.status, node.started_at, node.timeout_seconds,
        extract(epoch FROM clock.now - node.heartbeat_at)::float8 AS heartbeat_age,
@@ -39,7 +39,7 @@ SELECT node.id, node.kind, node.scope, node.status, node.started_at, node.timeou
 """
 
 
-def look(
+def read_scope(
     connection: psycopg.Connection[Any],
     *,
     scope: str,
@@ -54,10 +54,10 @@ def look(
     `only_managers`, workers are left out: an election needs none.
     """
     with connection.cursor(row_factory=dict_row) as cursor:
-        rows = cursor.execute(_LOOK, {"scope": scope, "only_managers": only_managers}).fetchall()
+        rows = cursor.execute(_SNAPSHOT, {"scope": scope, "only_managers": only_managers}).fetchall()
     first = rows[0]
     return ClusterSeen(
-        looked_at=first["now"],
+        read_at=first["now"],
         me=me.id,
         scope=scope,
         term=TermSeen(
@@ -77,7 +77,7 @@ def read_orphaned_scopes(connection: psycopg.Connection[Any], *, me: NodeIdentit
     They have no main manager that could judge them, so the main manager of the cluster does.
     """
     with connection.cursor(row_factory=dict_row) as cursor:
-        rows = cursor.execute(_LOOK_AT_ONE_SHOTS, {"cluster": CLUSTER_SCOPE}).fetchall()
+        rows = cursor.execute(_NODES_OF_ONE_SHOTS, {"cluster": CLUSTER_SCOPE}).fetchall()
     by_scope: dict[str, list[NodeSeen]] = defaultdict(list)
     for row in rows:
         by_scope[row["scope"]].append(_node_seen(row, me=me))

@@ -35,7 +35,7 @@ class MetricsCollector(Collector):
     ) -> None:
         """
         At each scrape, `refresh` is called first, and then `more`, which returns metrics that exist only once something
-        was counter.
+        was counted.
         """
         self._metrics, self._more, self._refresh = tuple(metrics), more, refresh
 
@@ -76,7 +76,7 @@ def served(registry: CollectorRegistry, *, address: str, port: int) -> Iterator[
     Raises:
         CannotServe: the port is taken or invalid, or the address is not of this machine.
     """
-    look_at(address, port)
+    check_address(address, port)
     try:
         server, thread = start_http_server(port, addr=address, registry=registry)
     except OSError as error:
@@ -89,7 +89,7 @@ def served(registry: CollectorRegistry, *, address: str, port: int) -> Iterator[
         thread.join()
 
 
-def look_at(address: str, port: int) -> None:
+def check_address(address: str, port: int) -> None:
     """
     Check that the process can listen at this address now.
 

@@ -9,14 +9,14 @@ from nodes.tasks.context import TaskContext
 from nodes.tasks.kinds import Kind
 
 # Interval at which a sleeping task checks whether it was cancelled (seconds).
-_LOOK: Final = 0.2
+_CHECK_INTERVAL: Final = 0.2
 
 
 def _sleep(context: TaskContext, arguments: Mapping[str, Any]) -> None:
     """Sleep for the seconds in the arguments, or until the task is cancelled."""
     ends_at = time.monotonic() + arguments["seconds"]
     while (left := ends_at - time.monotonic()) > 0 and not context.is_cancelled():
-        time.sleep(min(_LOOK, left))
+        time.sleep(min(_CHECK_INTERVAL, left))
 
 
 SLEEP: Final = Kind(

@@ -6,7 +6,7 @@ from typing import Any, Final
 from django.db import connection
 
 from nodes.database.clock import read_clock
-from nodes.membership.silences import moment_of_ages
+from nodes.membership.silent_periods import moment_of_ages
 from nodes.settings.running import current
 from nodes.tasks.context import TaskContext
 from nodes.tasks.kinds import Kind

@@ -34,13 +34,14 @@ from nodes.tasks.session import Session
 logger = logging.getLogger(__name__)
 
 _FORK: Final = multiprocessing.get_context("fork")
-# Time (seconds) that a process without a task may take to end. After it the process is killed.
-_PARTING: Final = 1.0
-# First and longest pause (seconds) before processes that ended early are replaced. Each pause doubles the one before.
+# Longest waits (seconds) for room in the queue of tasks, and for the end of a killed process.
+_SHORT_WAIT: Final = 1.0
+# First and longest pause (seconds) before ended processes are replaced. After processes that lived for less than
+# `_LONG_LIFE` seconds, the pause doubles.
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 10.0
-_LIVED_WELL: Final = 10.0
-# Time (seconds) for which a worker waits for a database that is down, to report a lost attempt or its own end.
+_LONG_LIFE: Final = 10.0
+# Times (seconds) for which a worker waits for a database that is down: to report a lost attempt, and its own end.
 _RETRY_FOR: Final = 300.0
 _RETRY_AT_END_FOR: Final = 3.0
 
@@ -74,7 +75,7 @@ class TaskCluster(Sentinel):  # type: ignore[misc]  # django-q2 has no types
         # The children read this pipe, and end when this process has ended, even after a kill.
         self._alive_here, self._alive_there = os.pipe()
         Conf.MAX_RSS = memory_limit
-        execution.become(execution.Executor(session, worker=worker, beat=beat))
+        execution.use(execution.Executor(session, worker=worker, beat=beat))
         super().__init__(
             _FORK.Event(),
             _FORK.Event(),
@@ -106,7 +107,7 @@ class TaskCluster(Sentinel):  # type: ignore[misc]  # django-q2 has no types
                 self._end_children()
                 if ended.exitcode == RETIRED or not self._report_lost_attempt(ended):
                     raise WorkerRetired("It was silent for too long, so its tasks went to other workers.")
-                pause = _FIRST_PAUSE if time.monotonic() - began_at > _LIVED_WELL else min(2 * pause, _LONGEST_PAUSE)
+                pause = _FIRST_PAUSE if time.monotonic() - began_at > _LONG_LIFE else min(2 * pause, _LONGEST_PAUSE)
                 if not self._is_recycled(ended):
                     wait([self._ends_by_signal], timeout=pause)
             self._leave()
@@ -197,7 +198,7 @@ class TaskCluster(Sentinel):  # type: ignore[misc]  # django-q2 has no types
         """Wait until the process has ended its task, for the time limit of a stop. Return the reason of its end."""
         self.event_out.set()
         with suppress(Full):
-            self.task_queue.put("STOP", timeout=_PARTING)
+            self.task_queue.put("STOP", timeout=_SHORT_WAIT)
         # A second signal ends the wait.
         os.read(self._ends_by_signal, 4096)
         wait([executing.sentinel, self._ends_by_signal], timeout=self._stop_within)
@@ -209,7 +210,7 @@ class TaskCluster(Sentinel):  # type: ignore[misc]  # django-q2 has no types
             if child.is_alive():
                 child.kill()
         for child in self._children():
-            child.join(_PARTING)
+            child.join(_SHORT_WAIT)
 
     def _children(self) -> list[BaseProcess]:
         return [child for child in (*self.pool, self.monitor, self.pusher) if child is not None]

@@ -22,7 +22,7 @@ from psycopg.types.json import Jsonb
 
 from nodes.database.texts import storable
 from nodes.errors import Invalid
-from nodes.membership.silences import RECORD_AT_BEAT_OF_TASK_WORKER
+from nodes.membership.silent_periods import RECORD_AT_BEAT_OF_TASK_WORKER
 from nodes.tasks import endings, kinds, listeners
 from nodes.tasks.context import LastAttempt, TaskContext
 from nodes.tasks.models import TaskEvent
@@ -241,7 +241,7 @@ def _end(connection: psycopg.Connection[Any], facts: Mapping[str, Any], outcome:
 _of_this_process: Executor | None = None
 
 
-def become(executor: Executor) -> None:
+def use(executor: Executor) -> None:
     """Let `execute` use this executor. A worker calls it before it starts the processes of django-q2."""
     global _of_this_process  # noqa: PLW0603 - django-q2 calls a function by its name
     _of_this_process = executor

@@ -153,7 +153,7 @@ DEFAULT_ROWS: Final = (Row(300, 60), Row(3_600, 300), Row(86_400, 3_600))
 
 @dataclass(frozen=True, slots=True)
 class TimeTable:
-    """Retries at intervals that depend on the age of the task. The first row that is older than the task applies."""
+    """Retries at intervals that depend on the age of the task. The first row whose `within` is above the age applies."""
 
     rows: tuple[Row, ...] = DEFAULT_ROWS
 

@@ -16,7 +16,7 @@ from nodes.life.identity import NodeIdentity, has_ended_here
 from nodes.membership.clock_jumps import notice_jump
 from nodes.membership.fences import TermHeld, hold_term
 from nodes.membership.restores import notice_restore
-from nodes.membership.silences import RECORD_AT_BEAT_OF_TASK_WORKER
+from nodes.membership.silent_periods import RECORD_AT_BEAT_OF_TASK_WORKER
 from nodes.tasks import channels, endings
 from nodes.tasks.decisions import Retire, WorkerSeen
 from nodes.tasks.decisions import retire as decide_who_is_lost
@@ -39,7 +39,7 @@ SELECT id FROM beaten
 _LOCK: Final[LiteralString] = "SELECT 1 FROM tasks_taskworker WHERE id = %(worker)s FOR UPDATE"
 _LEAVE: Final[LiteralString] = "UPDATE tasks_taskworker SET is_leaving = true WHERE id = %(worker)s"
 _DELETE: Final[LiteralString] = "DELETE FROM tasks_taskworker WHERE id = %(worker)s"
-_LOOK: Final[LiteralString] = """
+_WORKERS: Final[LiteralString] = """
 SELECT id, boot_id, pid_namespace, pid, process_start, clock_timestamp() - last_seen_at AS silence
   FROM tasks_taskworker ORDER BY id
 """
@@ -116,7 +116,7 @@ def retire_lost(connection: psycopg.Connection[Any], *, dead_after: dt.timedelta
         FenceRefused: the caller's term has ended.
     """
     with connection.cursor(row_factory=dict_row) as cursor:
-        rows = cursor.execute(_LOOK).fetchall()
+        rows = cursor.execute(_WORKERS).fetchall()
     seen = [
         WorkerSeen(
             id=row["id"],

@@ -2,8 +2,8 @@
 Schedules of templates: cron expressions in a time zone, or every n minutes.
 
 A schedule is stored as JSON: `{"cron": "14 2 * * *", "time_zone": "Europe/Berlin"}` or `{"every_minutes": 15}`. cronsim
-evaluates cron expressions. When a clock is set forward, a job of the lost hour runs right after it. When a clock is set
-back, a job with a fixed hour runs once.
+evaluates cron expressions. When a clock is set forward, a task of the skipped hour runs right after it. When a clock is
+set back, a task with a fixed hour runs once.
 """
 
 import datetime as dt
@@ -20,7 +20,7 @@ from nodes.errors import Invalid
 
 _MOST_MINUTES: Final = 366 * 24 * 60
 _LONGEST_EXPRESSION: Final = 200
-# Moment from which the intervals of `every_minutes` count, so that they do not depend on the leader or on restarts.
+# Moment from which the intervals of `every_minutes` count, so that no restart and no other main manager shifts them.
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MINUTE: Final = dt.timedelta(minutes=1)
 # Time around a change of a clock in which moments differ from those of other days: two hours and a margin.

@@ -177,7 +177,7 @@ def _rebalance(store: Store, main_node: Coordination) -> tuple[float, int, int, 
     main_node.beat()
     leadership = main_node.campaign()
     assert leadership is not None
-    seen = main_node.look()
+    seen = main_node.read_state()
     moved = main_node.assign(share_out(evenly_spread, seen.situation()), seen=seen, leadership=leadership)
     took = time.perf_counter() - began_at
     return took, moved, store.written() - before, store.asked() - asked
@@ -249,11 +249,11 @@ def _measure_loss(store: Store, *, rounds: int) -> None:
         beats = [_Beats(node) for node in (main, heir, lost)]
         leadership = main.campaign()
         assert leadership is not None
-        main.assign({item: "lost"}, seen=main.look(), leadership=leadership)
+        main.assign({item: "lost"}, seen=main.read_state(), leadership=leadership)
         lease = lost.acquire(item, lease=_SHORT_TIMEOUT)
         assert isinstance(lease, ItemLock)
         silent_at = beats[2].stop()
-        while (seen := main.look()).shares.get(item) != "heir":
+        while (seen := main.read_state()).shares.get(item) != "heir":
             if "lost" not in seen.members:
                 main.assign({item: "heir"}, seen=seen, leadership=leadership)
             time.sleep(0.02)
@@ -296,7 +296,7 @@ def _measure_sessions(store: Store) -> None:
     for way in ways:
         way.connect()
     sessions = [
-        StoreSession(way, timeout=_NODE_TIMEOUT, stands=number < 2, is_fit=lambda: True)
+        StoreSession(way, timeout=_NODE_TIMEOUT, is_candidate=number < 2, is_fit=lambda: True)
         for number, way in enumerate(ways)
     ]
     for membership in sessions:
@@ -304,7 +304,7 @@ def _measure_sessions(store: Store) -> None:
     while not any(len(membership.present or ()) == _SESSIONS for membership in sessions):
         time.sleep(0.1)
     for membership in sessions:
-        membership.acts()
+        membership.note_leading()
     before, asked = store.written(), store.asked()
     time.sleep(_WATCHED)
     _report(

@@ -11,7 +11,7 @@ from django.db import connection as django_connection
 from jobs.models import JobEvent
 from jobs.retention import kinds
 from nodes.membership import members
-from nodes.membership.silences import moment_of_ages
+from nodes.membership.silent_periods import moment_of_ages
 from nodes.models import Node, NodeEvent
 from nodes.tasks import roster
 from nodes.tasks.context import TaskContext

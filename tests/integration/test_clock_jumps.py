@@ -51,7 +51,7 @@ def now_of(connection):
 
 def look(connection, me):
     # The nodes have no processes on this machine, so no other node may check whether their processes exist.
-    return snapshot.look(connection, scope=CLUSTER_SCOPE, me=replace(me, boot_id="of the reader"))
+    return snapshot.read_scope(connection, scope=CLUSTER_SCOPE, me=replace(me, boot_id="of the reader"))
 
 
 def test_a_main_that_died_before_a_clock_jump_is_replaced_after_its_timeout(connection):

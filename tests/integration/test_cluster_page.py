@@ -59,7 +59,7 @@ class Cluster:
 @pytest.fixture
 def cluster(connection, monkeypatch):
     # Pages do not wait for an answer, because the test steps the main manager.
-    monkeypatch.setattr("nodes.membership.requests._PATIENCE", 0.0)
+    monkeypatch.setattr("nodes.membership.requests._ANSWER_TIMEOUT", 0.0)
     return Cluster(connection)
 
 
@@ -206,7 +206,7 @@ def test_names_with_markup_are_escaped(cluster):
 
 def test_a_rebalance_shows_its_plan_before_anything_moves(cluster, monkeypatch):
     # The main manager steps while the page waits, so the page finds the answer at its first read.
-    monkeypatch.setattr("nodes.membership.requests._PATIENCE", 5.0)
+    monkeypatch.setattr("nodes.membership.requests._ANSWER_TIMEOUT", 5.0)
     monkeypatch.setattr("nodes.membership.requests.time.sleep", lambda _seconds: cluster.main.step(answer_requests))
     client = visitor()
 
@@ -253,7 +253,7 @@ def test_a_node_shows_its_groups_before_it_is_drained(cluster):
 
 
 def test_the_new_owners_are_shown_before_a_manager_is_drained(cluster, monkeypatch):
-    monkeypatch.setattr("nodes.membership.requests._PATIENCE", 5.0)
+    monkeypatch.setattr("nodes.membership.requests._ANSWER_TIMEOUT", 5.0)
     monkeypatch.setattr("nodes.membership.requests.time.sleep", lambda _seconds: cluster.main.step(answer_requests))
     client = visitor()
     address = f"/cluster/nodes/{cluster.main.id}/drain/"

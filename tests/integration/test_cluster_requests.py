@@ -31,7 +31,7 @@ REQUESTS = "/api/v1/cluster/requests/"
 @pytest.fixture
 def cluster(dsn, connection, monkeypatch):
     """Yield a main manager that can answer within milliseconds from another thread, as its process would."""
-    monkeypatch.setattr("nodes.membership.requests._LOOK", 0.01)
+    monkeypatch.setattr("nodes.membership.requests._READ_INTERVAL", 0.01)
     made = _Cluster(connection)
     yield made
     made.stop()
@@ -77,7 +77,7 @@ def some_group():
 @pytest.fixture
 def impatient(monkeypatch):
     """Let requests return without a wait for their answer."""
-    monkeypatch.setattr("nodes.membership.requests._PATIENCE", 0.0)
+    monkeypatch.setattr("nodes.membership.requests._ANSWER_TIMEOUT", 0.0)
 
 
 @pytest.fixture
@@ -353,7 +353,7 @@ def two_at_once(cluster, administrator, monkeypatch):
     def make(address, seen_at, first, second):
         seen = {"If-Match": administrator.get(seen_at)["ETag"]}
         with monkeypatch.context() as patched:
-            patched.setattr("nodes.membership.requests._PATIENCE", 0.0)
+            patched.setattr("nodes.membership.requests._ANSWER_TIMEOUT", 0.0)
             assert administrator.post(address, first, format="json", headers=seen).status_code == 202
 
         def post():

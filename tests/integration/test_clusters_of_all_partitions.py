@@ -240,7 +240,7 @@ def test_an_open_page_of_the_cluster_is_updated_for_all_partitions(connection):
 def test_the_control_partition_shows_and_changes_clusters_of_other_partitions(
     control, database, administrator, monkeypatch
 ):
-    monkeypatch.setattr("nodes.membership.requests._PATIENCE", 0.0)
+    monkeypatch.setattr("nodes.membership.requests._ANSWER_TIMEOUT", 0.0)
 
     page = administrator.get("/partition/b/cluster/")
     asked = administrator.post("/partition/b/cluster/rebalance/", format="multipart")

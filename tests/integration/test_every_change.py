@@ -42,7 +42,7 @@ def unsafe():
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     """Let requests to the cluster return without a wait, since the main manager of these tests never answers."""
-    monkeypatch.setattr("nodes.membership.requests._PATIENCE", 0)
+    monkeypatch.setattr("nodes.membership.requests._ANSWER_TIMEOUT", 0)
 
 
 @pytest.fixture(autouse=True)

@@ -92,7 +92,7 @@ def test_a_main_whose_election_got_no_answer_finds_itself_elected(proxy, work, c
     lost = proxy.lose_answer(b"COMMIT")
 
     def keep_main_role(mine):
-        cluster = snapshot.look(mine, scope="cluster", me=me)
+        cluster = snapshot.read_scope(mine, scope="cluster", me=me)
         candidacy = elect(cluster, beat=seconds(1), is_steady=lambda _duration: True)
         if candidacy is not None:
             leadership.elect(mine, node_id=me.id, scope=candidacy.scope, seen_term=candidacy.seen_term)

@@ -233,7 +233,7 @@ def test_a_view_lists_live_nodes_by_age_and_the_main_even_after_its_end(connecti
         members.stop(connection, node_id=node.id, reason="")
     fall_silent(connection, worker)
 
-    seen = snapshot.look(connection, scope="cluster", me=me)
+    seen = snapshot.read_scope(connection, scope="cluster", me=me)
 
     assert [node.id for node in seen.nodes] == [main.id, me.id, worker.id]
     assert (seen.term.term, seen.term.main_id, seen.term.is_vacant) == (1, main.id, True)
@@ -242,7 +242,7 @@ def test_a_view_lists_live_nodes_by_age_and_the_main_even_after_its_end(connecti
 
 
 def test_an_unknown_scope_has_no_nodes_and_a_vacant_first_term(connection):
-    seen = snapshot.look(connection, scope="crawl:nobody", me=identity_here())
+    seen = snapshot.read_scope(connection, scope="crawl:nobody", me=identity_here())
 
     assert (seen.nodes, seen.term.term, seen.term.is_vacant) == ((), 0, True)
 
@@ -262,7 +262,7 @@ def test_a_view_detects_dead_processes_of_this_machine_but_not_of_others(connect
     child.communicate()
     members.register(connection, identity=me)
 
-    seen = snapshot.look(connection, scope="cluster", me=me)
+    seen = snapshot.read_scope(connection, scope="cluster", me=me)
 
     assert {node.id: node.same_machine_process_gone for node in seen.nodes} == {
         elsewhere.id: False,
@@ -297,7 +297,7 @@ def test_managers_that_read_and_act_in_turns_end_with_one_main(connection):
     held = []
     for manager in reversed(managers):
         action = elect(
-            snapshot.look(connection, scope="cluster", me=manager), beat=BEAT, is_steady=steady_for(seconds(0))
+            snapshot.read_scope(connection, scope="cluster", me=manager), beat=BEAT, is_steady=steady_for(seconds(0))
         )
         if action is not None:
             held.append(
@@ -316,7 +316,7 @@ def test_the_main_marks_nodes_of_a_dead_one_shot_failed_and_ends_its_term(connec
     its_term = elect_main(connection, one_shot)
     fall_silent(connection, one_shot)
 
-    cluster = snapshot.look(connection, scope="cluster", me=me)
+    cluster = snapshot.read_scope(connection, scope="cluster", me=me)
     orphans = snapshot.read_orphaned_scopes(connection, me=me)
     for verdict in judge(cluster, is_steady=steady_for(TIMEOUT), orphans=orphans):
         leadership.mark_failed(connection, verdict=verdict, term=mine)
@@ -335,13 +335,13 @@ def test_a_resumed_one_shot_is_main_and_marks_its_old_nodes_failed(connection):
     for node in (dead, left_behind):
         fall_silent(connection, node)
 
-    action = take_over(snapshot.look(connection, scope="crawl:1", me=me), is_steady=steady_for(TIMEOUT))
+    action = take_over(snapshot.read_scope(connection, scope="crawl:1", me=me), is_steady=steady_for(TIMEOUT))
     assert action is not None
     held = leadership.elect(
         connection, node_id=me.id, scope="crawl:1", seen_term=action.seen_term, replaces=action.replaces
     )
     assert held is not None
-    for verdict in judge(snapshot.look(connection, scope="crawl:1", me=me), is_steady=steady_for(TIMEOUT)):
+    for verdict in judge(snapshot.read_scope(connection, scope="crawl:1", me=me), is_steady=steady_for(TIMEOUT)):
         assert verdict.cause == FailureCause.SILENT
         leadership.mark_failed(connection, verdict=verdict, term=held)
 

@@ -162,7 +162,7 @@ class InPostgres:
             "SELECT owner_id, epoch, state, destination_id FROM jobs_throttlegroup WHERE id = ANY(%s) ORDER BY id",
             (self._groups,),
         ).fetchall()
-        return _summary(snapshot.look(self._connection, scope=scope, me=me), groups)
+        return _summary(snapshot.read_scope(self._connection, scope=scope, me=me), groups)
 
 
 class _FaultlessProcesses(dict[UUID, Any]):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import UUID
 
-from nodes.decisions.judge import PATIENCE, FailureCause, MarkFailed
+from nodes.decisions.judge import REQUIRED_SILENCE, FailureCause, MarkFailed
 from nodes.lifecycle import FINAL_STATUSES, NodeStatus
 from nodes.membership.fences import TermHeld
 
@@ -129,7 +129,7 @@ class Checker:
             return
         timeout = process.timeout_seconds
         silent_for = self.now() - self.heard_at.get(node_id, float("-inf"))
-        if silent_for < PATIENCE[verdict.cause] * timeout * _CLOCKS_AGREE:
+        if silent_for < REQUIRED_SILENCE[verdict.cause] * timeout * _CLOCKS_AGREE:
             raise Violation(f"{_short(node_id)} was failed {silent_for:.2f} s after its last heartbeat")
         # Look back over two timeouts, because a stuck process continues to send heartbeats for a whole timeout.
         if not process.was_in_trouble(since=self.now() - 2 * timeout - 2 * self.beat):

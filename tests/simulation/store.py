@@ -15,7 +15,7 @@ from uuid import UUID
 from nodes.decisions.allocate import Give
 from nodes.decisions.hand_over import LetGo, Release, TakeBack
 from nodes.decisions.items import ItemSeen, ItemState, item_sources_of
-from nodes.decisions.judge import PATIENCE, FailureCause, MarkFailed
+from nodes.decisions.judge import REQUIRED_SILENCE, FailureCause, MarkFailed
 from nodes.decisions.snapshot import ClusterSeen, NodeSeen, TermSeen
 from nodes.lifecycle import FINAL_STATUSES, LIVE_STATUSES, WORKING_STATUSES, NodeKind, NodeStatus, sources_of
 from nodes.membership.fences import FenceRefused, TermHeld
@@ -206,7 +206,7 @@ class Store:
     def _is_guilty(self, node: NodeRow, verdict: MarkFailed) -> bool:
         if verdict.cause == FailureCause.PROCESS_GONE or not self.rules.second_look:
             return True
-        return self._age(node) > PATIENCE[verdict.cause] * node.timeout
+        return self._age(node) > REQUIRED_SILENCE[verdict.cause] * node.timeout
 
     # --- Groups, and their moves -----------------------------------------------------------------
 
@@ -336,7 +336,7 @@ class Store:
         row = self.terms.get(scope)
         if row is None:
             return ClusterSeen(
-                looked_at=_moment(now),
+                read_at=_moment(now),
                 me=me,
                 scope=scope,
                 term=TermSeen(term=0, main_id=None, since=_moment(now)),
@@ -348,7 +348,7 @@ class Store:
             if (node.scope == scope and node.status in LIVE_STATUSES) or node.id == row.main_id
         )
         term = TermSeen(term=row.term, main_id=row.main_id, since=_moment(row.since), resigned=row.resigned)
-        return ClusterSeen(looked_at=_moment(now), me=me, scope=scope, term=term, nodes=nodes)
+        return ClusterSeen(read_at=_moment(now), me=me, scope=scope, term=term, nodes=nodes)
 
     def _seen(self, node: NodeRow, *, is_gone: bool, is_absent: bool) -> NodeSeen:
         return NodeSeen(

@@ -45,7 +45,7 @@ def seen_cluster(*nodes: NodeSeen, me: NodeSeen, main: NodeSeen | None = None, *
     """Return the cluster as `me` sees it, in term 7, which began an hour ago."""
     usual = {"term": 7, "main_id": main.id if main else None, "since": NOON - seconds(3600)}
     return ClusterSeen(
-        looked_at=NOON, me=me.id, scope=CLUSTER_SCOPE, term=TermSeen(**{**usual, **term}), nodes=tuple(nodes)
+        read_at=NOON, me=me.id, scope=CLUSTER_SCOPE, term=TermSeen(**{**usual, **term}), nodes=tuple(nodes)
     )
 
 

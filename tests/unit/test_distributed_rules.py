@@ -138,7 +138,7 @@ def test_after_a_change_a_node_runs_its_share_and_keeps_unchanged_jobs(running, 
     ],
 )
 def test_the_switch_of_all_jobs_overrides_a_jobs_switch_and_the_default(switches, forbidden):
-    assert switches.forbid("mails") is forbidden
+    assert switches.disables("mails") is forbidden
 
 
 # --- Pools ---------------------------------------------------------------------------------------
@@ -337,7 +337,7 @@ class Undecided(Named):
 
 
 def test_an_invalid_schedule_of_a_job_is_logged_once_while_it_lasts(caplog, monkeypatch):
-    monkeypatch.setattr(execution, "_LOOK", 0.01)
+    monkeypatch.setattr(execution, "_CHECK_INTERVAL", 0.01)
     caplog.set_level(logging.INFO)
     job = Undecided("mails")
     on_node = JobOnNode(
@@ -383,7 +383,7 @@ class Exits(Named):
 
 
 def test_a_job_whose_methods_raise_system_exit_is_logged_and_tried_again(caplog, monkeypatch):
-    monkeypatch.setattr(execution, "_LOOK", 0.01)
+    monkeypatch.setattr(execution, "_CHECK_INTERVAL", 0.01)
     job = Exits("mails")
     node_context = NodeContext(locks=None, observer=ObserverGroup([]), tuning=Tuning, may_begin=lambda: False)
     on_node = JobOnNode("mails", job, node_context)

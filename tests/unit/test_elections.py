@@ -40,7 +40,7 @@ def test_after_a_resignation_the_next_main_becomes_main_immediately():
 def test_the_manager_of_a_one_shot_command_is_main_immediately():
     alone = seen_node(scope="crawl:1", started_at=NOON)
     cluster = ClusterSeen(
-        looked_at=NOON, me=alone.id, scope="crawl:1", term=TermSeen(term=0, main_id=None, since=NOON), nodes=(alone,)
+        read_at=NOON, me=alone.id, scope="crawl:1", term=TermSeen(term=0, main_id=None, since=NOON), nodes=(alone,)
     )
 
     assert elect(cluster, beat=BEAT, is_steady=steady_for(NO_TIME)) == Elect(scope="crawl:1", seen_term=0)
@@ -214,7 +214,7 @@ def test_clocks_that_disagree_change_nothing(nodes: tuple[NodeSeen, ...], me: in
     seen = seen_cluster(*nodes, me=nodes[me % len(nodes)], main=nodes[0])
     shifted = dataclasses.replace(
         seen,
-        looked_at=seen.looked_at + ahead,
+        read_at=seen.read_at + ahead,
         term=dataclasses.replace(seen.term, since=seen.term.since + ahead),
         nodes=tuple(dataclasses.replace(node, started_at=node.started_at + ahead) for node in nodes),
     )

@@ -22,7 +22,7 @@ from nodes.settings.running import current
 
 _TICK = 0.1
 # Seconds between two checks of the log.
-_LOG_LOOK = 2.0
+_LOG_CHECK_INTERVAL = 2.0
 
 
 class Command(BaseCommand):
@@ -86,7 +86,7 @@ class Command(BaseCommand):
 
     def _read_log(self) -> None:
         """Report once that the log of all services cannot be written, and once that it can be written again."""
-        if time.monotonic() - self._looked_at < _LOG_LOOK:
+        if time.monotonic() - self._looked_at < _LOG_CHECK_INTERVAL:
             return
         self._looked_at = time.monotonic()
         why = why_unwritable()

@@ -90,7 +90,7 @@ class MainRole:
         membership, heartbeats = self._node.membership, self._node.heartbeats
         # Only the main manager judges workers.
         only_managers = self.term is None
-        cluster = snapshot.look(
+        cluster = snapshot.read_scope(
             connection,
             scope=self._me.scope,
             me=self._me,
@@ -119,7 +119,7 @@ class MainRole:
         self.workers = None if only_managers else sum(node.kind == NodeKind.WORKER for node in running)
         has_judged = self._judge(connection, cluster, term=self.term)
         if is_chosen:
-            membership.acts()
+            membership.note_leading()
             membership.mirror(read_owners(connection, scope=self._me.scope))
         return has_judged or isinstance(decision, Elect)
 

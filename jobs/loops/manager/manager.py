@@ -99,7 +99,7 @@ class Manager:
             asks=ASKS,
             answered=self.events.answered,
             is_stopping=lambda: self._should_stop(),  # noqa: PLW0108 (`run` replaces the function)
-            stands=True,
+            is_candidate=True,
             membership_changed=self.events.note_membership_change,
         )
         self._heartbeats = self._node.heartbeats

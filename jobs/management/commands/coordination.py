@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from nodes.coordination.names import BadName
 from nodes.coordination.port import ClusterState, CoordinationError, LockSeen
 from nodes.database.address import database_dsn
-from nodes.distributed.store_views import look_at
+from nodes.distributed.store_views import read_view
 
 
 class Command(BaseCommand):
@@ -22,7 +22,7 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, cluster: str, **_options: Any) -> None:
         try:
-            seen, locks = look_at(cluster, dsn=database_dsn())
+            seen, locks = read_view(cluster, dsn=database_dsn())
         except (BadName, CoordinationError) as error:
             raise CommandError(str(error), returncode=2) from error
         for line in (*_of_members(seen), *_of_pools(seen), *_of_locks(locks)):

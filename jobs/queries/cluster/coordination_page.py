@@ -12,7 +12,7 @@ from nodes.coordination.names import BadName
 from nodes.coordination.port import ClusterState, CoordinationError, LockSeen
 from nodes.coordination.raw_tree import Branch, read_branch
 from nodes.coordination.zookeeper_session import Address
-from nodes.distributed.store_views import LOOK_TIMEOUT, shared_look_at, uses_zookeeper
+from nodes.distributed.store_views import READ_TIMEOUT, read_shared_view, uses_zookeeper
 from nodes.models import CoordinationCluster
 
 # Largest number of lines for each list: members, jobs, locks.
@@ -80,7 +80,7 @@ def read_coordination(cluster: str, *, dsn: str) -> CoordinationPage:
     view, problem = None, ""
     if name:
         try:
-            view = _shown(*shared_look_at(name, dsn=dsn))
+            view = _shown(*read_shared_view(name, dsn=dsn))
         except (BadName, CoordinationError) as error:
             problem = str(error)
     return CoordinationPage(
@@ -100,7 +100,7 @@ def read_raw_tree(*, path: str, page: int) -> Branch:
         CoordinationError: the node does not exist, or cannot be read; its message is the reason.
     """
     address = Address.parse(settings.CRAWLCTL_ZOOKEEPER, credentials=settings.CRAWLCTL_ZOOKEEPER_CREDENTIALS)
-    return read_branch(address, path=path, page=page, timeout=LOOK_TIMEOUT)
+    return read_branch(address, path=path, page=page, timeout=READ_TIMEOUT)
 
 
 def _shown(seen: ClusterState, locks: Sequence[LockSeen]) -> ShownCluster:

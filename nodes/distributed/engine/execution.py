@@ -27,7 +27,7 @@ from nodes.life.trust_window import seconds_since_boot
 logger = logging.getLogger(__name__)
 
 # Interval at which a waiting job is asked for its schedule, which may have changed (seconds).
-_LOOK: Final = 1.0
+_CHECK_INTERVAL: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,9 +276,9 @@ class _Group:
             while not self._stopping.is_set():
                 pause = self._seconds_to_next_run()
                 if pause > 0:
-                    self._stopping.wait(min(pause, _LOOK))
+                    self._stopping.wait(min(pause, _CHECK_INTERVAL))
                 elif not self._node_context.may_begin():
-                    self._stopping.wait(_LOOK)
+                    self._stopping.wait(_CHECK_INTERVAL)
                 else:
                     self._run_or_delay()
         finally:
@@ -309,7 +309,7 @@ class _Group:
             # An invalid schedule must not end this thread, because the job would then never run again.
             self.due_at = None
             self._owner.note_invalid_schedule(error)
-            return _LOOK
+            return _CHECK_INTERVAL
         self.due_at = due
         self._owner.note_time()
         pause = due - seconds_since_boot()

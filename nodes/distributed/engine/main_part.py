@@ -116,8 +116,8 @@ class MainPart:
             self._is_asked.clear()
             self._balanced = None
         for _try in range(_TRIES):
-            seen = self._coordination.look()
-            disabled = frozenset(job for job in seen.pools if self._switches().forbid(job))
+            seen = self._coordination.read_state()
+            disabled = frozenset(job for job in seen.pools if self._switches().disables(job))
             basis = (seen.versions, frozenset(seen.members), seen.gone, disabled)
             if basis == self._balanced:
                 return
@@ -158,7 +158,7 @@ class MainPart:
     def _clean(self, leadership: Leadership) -> None:
         with self._observer.work(Work.CLEANING):
             try:
-                forgotten = self._coordination.forget_idle(seen=self._coordination.look(), leadership=leadership)
+                forgotten = self._coordination.forget_idle(seen=self._coordination.read_state(), leadership=leadership)
             except Outdated:
                 return
         self._cleaned_at = seconds_since_boot()

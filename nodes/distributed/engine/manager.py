@@ -276,7 +276,7 @@ class DistributedJobManager:
             known, runs = self._worker.pool_of(job_id), job.seen(now=now)
             jobs[job_id] = JobStatus(
                 job=job_id,
-                is_disabled=self._switches.forbid(job_id),
+                is_disabled=self._switches.disables(job_id),
                 pool=known.items,
                 problem="; ".join(filter(None, (known.problem, runs.problem))),
                 runs=runs,

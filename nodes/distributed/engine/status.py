@@ -60,7 +60,7 @@ def state_of(coordination: Coordination, job: str) -> JobState:
         UnknownJob: the message lists the known jobs.
         CoordinationError: the store does not answer.
     """
-    pools = coordination.look().pools
+    pools = coordination.read_state().pools
     if job not in pools:
         there = ", ".join(sorted(pools)) or "none"
         raise UnknownJob(f"there is no distributed job {job!r} in this cluster; there are: {there}")

@@ -12,6 +12,6 @@ class Switches:
     disabled_by_default: bool = False
     disabled: Mapping[str, bool] = field(default_factory=dict)
 
-    def forbid(self, job: str) -> bool:
+    def disables(self, job: str) -> bool:
         """True if this job must not run."""
         return self.all_disabled or self.disabled.get(job, self.disabled_by_default)

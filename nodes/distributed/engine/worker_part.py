@@ -26,7 +26,7 @@ from nodes.life.trust_window import seconds_since_boot
 logger = logging.getLogger(__name__)
 
 # Interval at which a thread that reads a pool checks whether its period has changed (seconds).
-_LOOK: Final = 1.0
+_CHECK_INTERVAL: Final = 1.0
 
 
 class WorkerPart:
@@ -160,7 +160,7 @@ class WorkerPart:
         self._report_pools()
         assigned = self._coordination.mine()
         forbidden = self._switches()
-        wanted = {job: items for job, items in assigned.items() if job in self._jobs and not forbidden.forbid(job)}
+        wanted = {job: items for job, items in assigned.items() if job in self._jobs and not forbidden.disables(job)}
         change = change_of({name: job.items for name, job in self._jobs.items()}, wanted)
         if not change.ends and not change.begins:
             return
@@ -178,7 +178,7 @@ class WorkerPart:
         while not self._closing.is_set():
             wait = asked_at + self._seconds_to_next_read(job, failures) - seconds_since_boot()
             if wait > 0:
-                self._closing.wait(min(wait, _LOOK))
+                self._closing.wait(min(wait, _CHECK_INTERVAL))
                 continue
             asked_at = seconds_since_boot()
             self._read_pool(job)

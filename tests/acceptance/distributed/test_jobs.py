@@ -31,7 +31,7 @@ def test_a_job_with_an_invalid_id_is_refused_before_anything_starts(fleet):
     with pytest.raises(BadName, match="have 1 to 120 characters"):
         fleet.start("a", fleet.job("a job"))
 
-    assert fleet.watcher().look().members == {}
+    assert fleet.watcher().read_state().members == {}
 
 
 def test_two_jobs_with_one_id_are_refused(fleet):
@@ -147,7 +147,7 @@ def test_a_pool_that_is_never_checked_for_changes_is_read_once(fleet):
 def test_a_new_pool_appears_in_the_cluster(fleet):
     fleet.start("a", fleet.job("reports", items=["north", "south"]))
 
-    assert fleet.watcher().look().pools == {"reports": {"north", "south"}}
+    assert fleet.watcher().read_state().pools == {"reports": {"north", "south"}}
 
 
 # --- Schedules -----------------------------------------------------------------------------------
@@ -273,7 +273,7 @@ def test_a_disabled_job_is_assigned_to_no_node(fleet):
 
     wait_until(lambda: fleet.ledger.runs_of("reports"))
 
-    assert set(fleet.watcher().look().shares) == {WorkItem("reports", "singleton")}
+    assert set(fleet.watcher().read_state().shares) == {WorkItem("reports", "singleton")}
 
 
 # --- The state "running" -------------------------------------------------------------------------
@@ -319,7 +319,7 @@ def test_a_closing_instance_waits_for_its_runs_and_frees_their_items(fleet):
     (run,) = fleet.ledger.runs_of("mails")
     assert run.ended_at is not None
     assert fleet.watcher().locks() == ()
-    assert fleet.watcher().look().members == {}
+    assert fleet.watcher().read_state().members == {}
 
 
 def test_items_of_a_run_that_does_not_end_stay_locked(fleet):

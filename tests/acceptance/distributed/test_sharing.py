@@ -72,7 +72,7 @@ def test_each_item_goes_to_one_capable_instance(fleet):
         fleet.start(name, *(fleet.job(f"job-{number}", items=pools[f"job-{number}"]) for number in jobs))
 
     wait_until(lambda: fleet.ledger.items() == pairs_of(**pools))
-    shares = wait_until(lambda: len(found := fleet.watcher().look().shares) == 9 and found)
+    shares = wait_until(lambda: len(found := fleet.watcher().read_state().shares) == 9 and found)
 
     assert {item.job for item, node in shares.items() if node != "w2"} == {"job-1", "job-3"}
     assert {run.node for run in fleet.ledger.runs_of("job-2")} == {"w2"}
@@ -84,7 +84,7 @@ def test_a_job_of_a_single_item_runs_on_one_instance(fleet):
         fleet.start(name, fleet.job("mails"))
 
     shares = wait_for_shares(
-        fleet, "mails", ["singleton"], on=wait_until(lambda: set(fleet.watcher().look().shares.values()))
+        fleet, "mails", ["singleton"], on=wait_until(lambda: set(fleet.watcher().read_state().shares.values()))
     )
 
     assert len(shares) == 1
@@ -219,11 +219,11 @@ def test_the_pool_of_a_job_without_instances_expires_after_its_set_time(fleet):
     watcher = fleet.watcher()
     fleet.start("a", fleet.job("reports", items=TEN), tuning=slowly)
     fleet.close("a")
-    assert set(watcher.look().pools) == {"reports"}
+    assert set(watcher.read_state().pools) == {"reports"}
 
     keeper.tuning = Tuning(clean_every=SECOND / 2)
 
-    wait_until(lambda: watcher.look().pools == {}, within=5)
+    wait_until(lambda: watcher.read_state().pools == {}, within=5)
 
 
 def test_all_instances_together_keep_the_rate_of_each_item(fleet):

@@ -20,7 +20,7 @@ def as_main(node):
     """Make the node the main node. Return its leadership (the proof that it is main) and the cluster as it sees it."""
     leadership = node.campaign()
     assert leadership is not None
-    return leadership, node.look()
+    return leadership, node.read_state()
 
 
 def rebalance(node):
@@ -51,7 +51,7 @@ def beat_or_join(node):
 
 
 def has_left(node, *, occurrences_of):
-    return node.node not in occurrences_of.look().members
+    return node.node not in occurrences_of.read_state().members
 
 
 # --- Members -------------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ def has_left(node, *, occurrences_of):
 def test_a_new_member_shows_its_jobs_and_their_items(bench):
     a = bench.node("a", joins=POOLS)
 
-    seen = bench.node("watcher").look()
+    seen = bench.node("watcher").read_state()
 
     assert seen.members == {"a": {"reports", "mails"}}
     assert seen.pools == {"reports": {"north", "south"}, "mails": {"all"}}
@@ -87,8 +87,8 @@ def test_an_invalid_name_of_a_job_or_item_is_refused_and_changes_nothing(bench, 
     with pytest.raises(BadName, match="1 to 120 characters"):
         a.join({"mails": ["all"], **pools})
 
-    assert a.look().members == {}
-    assert a.look().pools == {}
+    assert a.read_state().members == {}
+    assert a.read_state().pools == {}
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "ä", "x" * 121])
@@ -98,7 +98,7 @@ def test_an_invalid_name_of_a_node_is_refused(bench, name):
 
 
 def test_a_pool_may_be_empty(bench):
-    assert bench.node("a", joins={"reports": []}).look().pools == {"reports": frozenset()}
+    assert bench.node("a", joins={"reports": []}).read_state().pools == {"reports": frozenset()}
 
 
 def test_a_member_that_sends_heartbeats_stays_a_member(bench):
@@ -153,11 +153,11 @@ def test_a_member_that_is_cut_off_for_a_moment_stays_a_member(bench):
 def test_a_leaving_member_ends_immediately_and_its_items_become_free(bench):
     a, b = bench.node("a", joins=POOLS), bench.node("b", joins={})
     rebalance(a)
-    assert len(a.look().shares) == 3
+    assert len(a.read_state().shares) == 3
 
     a.leave()
 
-    seen = b.look()
+    seen = b.read_state()
     assert (set(seen.members), seen.gone, seen.shares) == ({"b"}, frozenset(), {})
     with pytest.raises(NotMember):
         a.beat()
@@ -170,7 +170,7 @@ def test_a_node_that_joins_again_does_nothing_until_it_has_a_share(bench):
     a.join({"reports": ["north"]})
 
     assert a.mine() == {}
-    assert a.look().members == {"a": {"reports"}}
+    assert a.read_state().members == {"a": {"reports"}}
 
 
 def test_a_node_whose_join_got_no_answer_soon_stops_being_a_member(bench):
@@ -199,14 +199,14 @@ def test_the_later_of_two_nodes_with_one_name_is_the_member(bench):
     assert not former.is_member
     assert former.leadership is None
     assert later.campaign() is not None
-    assert later.look().members == {"a": {"mails"}}
+    assert later.read_state().members == {"a": {"mails"}}
 
 
 def test_clusters_do_not_see_each_other(bench):
     bench.node("a", joins=POOLS)
     bench.cluster = f"{bench.cluster}-other"
 
-    assert bench.node("b", joins={}).look().members == {"b": frozenset()}
+    assert bench.node("b", joins={}).read_state().members == {"b": frozenset()}
 
 
 # --- Pools ---------------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def test_a_changed_pool_is_seen_by_other_nodes(bench):
 
     assert a.change_pool("reports", ["south", "west"])
 
-    assert bench.node("watcher").look().pools["reports"] == {"south", "west"}
+    assert bench.node("watcher").read_state().pools["reports"] == {"south", "west"}
 
 
 def test_an_unchanged_pool_is_not_written(bench):
@@ -237,7 +237,7 @@ def test_only_a_capable_node_changes_the_pool_of_a_job(bench):
     with pytest.raises(NotMember, match="that can do reports"):
         a.change_pool("reports", ["west"])
 
-    assert a.look().pools["reports"] == {"north", "south"}
+    assert a.read_state().pools["reports"] == {"north", "south"}
 
 
 def test_the_latest_node_to_join_sets_the_pool_of_a_job(bench):
@@ -245,7 +245,7 @@ def test_the_latest_node_to_join_sets_the_pool_of_a_job(bench):
 
     bench.node("b", joins={"reports": ["south", "west"]})
 
-    assert a.look().pools == {"reports": {"south", "west"}}
+    assert a.read_state().pools == {"reports": {"south", "west"}}
 
 
 def test_items_with_bad_names_change_no_pool(bench):
@@ -254,7 +254,7 @@ def test_items_with_bad_names_change_no_pool(bench):
     with pytest.raises(BadName, match="the item of job reports 'no/rth' is invalid"):
         a.change_pool("reports", ["west", "no/rth"])
 
-    assert a.look().pools["reports"] == {"north", "south"}
+    assert a.read_state().pools["reports"] == {"north", "south"}
 
 
 def test_pools_of_jobs_without_a_capable_node_are_deleted(bench):
@@ -264,8 +264,8 @@ def test_pools_of_jobs_without_a_capable_node_are_deleted(bench):
 
     assert a.forget_idle(seen=seen, leadership=leadership) == {"reports"}
 
-    assert a.look().pools == {"mails": {"all"}}
-    seen = a.look()
+    assert a.read_state().pools == {"mails": {"all"}}
+    seen = a.read_state()
     assert a.forget_idle(seen=seen, leadership=leadership) == frozenset()
 
 
@@ -296,7 +296,7 @@ def test_one_of_three_candidates_becomes_main(bench):
     ]
     (leadership,) = (leadership for leadership in leaderships if leadership)
     assert leadership.term == 1
-    assert [(node.look().main, node.look().term) for node in nodes] == [(leadership.main, 1)] * 3
+    assert [(node.read_state().main, node.read_state().term) for node in nodes] == [(leadership.main, 1)] * 3
 
 
 def test_one_of_many_simultaneous_candidates_becomes_main(bench):
@@ -336,7 +336,7 @@ def test_a_main_that_resigns_is_replaced_immediately_in_a_higher_term(bench, way
     getattr(a, way_out)()
 
     assert a.leadership is None
-    assert b.look().main is None
+    assert b.read_state().main is None
     assert b.campaign().term > former.term
 
 
@@ -369,7 +369,7 @@ def test_a_lost_main_returns_as_an_ordinary_member(bench):
     retry_until_answered(lambda: a.join({}))
 
     assert a.campaign() is None
-    assert a.look().main == "b"
+    assert a.read_state().main == "b"
     assert b.campaign() is not None
 
 
@@ -384,7 +384,7 @@ def test_members_read_exactly_the_writes_of_the_main_manager(bench):
 
     assert a.mine() == {"reports": {"north"}}
     assert b.mine() == {"reports": {"south"}, "mails": {"all"}}
-    assert a.look().shares == {NORTH: "a", SOUTH: "b", MAILS: "b"}
+    assert a.read_state().shares == {NORTH: "a", SOUTH: "b", MAILS: "b"}
 
 
 def test_a_plan_writes_only_changed_shares(bench):
@@ -392,7 +392,7 @@ def test_a_plan_writes_only_changed_shares(bench):
     leadership, seen = as_main(a)
     a.assign({NORTH: "a", SOUTH: "a", MAILS: "b"}, seen=seen, leadership=leadership)
 
-    seen = a.look()
+    seen = a.read_state()
     assert a.assign({NORTH: "a", SOUTH: "b", MAILS: "b"}, seen=seen, leadership=leadership) == 1
 
     assert a.mine() == {"reports": {"north"}}
@@ -408,7 +408,7 @@ def test_a_plan_that_changes_nothing_writes_nothing(bench):
 
     # No share changed, so a plan made from the earlier look is still valid.
     assert a.assign({NORTH: "a"}, seen=seen, leadership=leadership) == 0
-    assert a.look().shares == {NORTH: "a"}
+    assert a.read_state().shares == {NORTH: "a"}
 
 
 def test_deleted_items_are_removed_from_the_shares_of_their_nodes(bench):
@@ -438,12 +438,12 @@ def test_a_plan_made_from_outdated_state_is_refused_and_changes_nothing(bench, c
     a = bench.node("a", joins=POOLS)
     leadership, seen = as_main(a)
     change(bench, a)
-    before = a.look().shares
+    before = a.read_state().shares
 
     with pytest.raises(Outdated):
         a.assign({NORTH: "a", SOUTH: "a"}, seen=seen, leadership=leadership)
 
-    assert a.look().shares == before
+    assert a.read_state().shares == before
 
 
 def test_a_plan_that_names_a_member_that_has_left_is_refused(bench):
@@ -466,12 +466,12 @@ def test_a_plan_that_names_an_unknown_node_is_refused(bench):
 def test_a_strategy_that_loses_items_changes_nothing(bench):
     a = bench.node("a", joins=POOLS)
     rebalance(a)
-    before = a.look()
+    before = a.read_state()
 
     with pytest.raises(StrategyRefused, match="gave no node to mails/all, reports/north, reports/south"):
         share_out(lambda situation, placed: {}, before.situation())
 
-    assert a.look().shares == before.shares
+    assert a.read_state().shares == before.shares
 
 
 def test_a_former_main_writes_nothing(bench):
@@ -483,9 +483,9 @@ def test_a_former_main_writes_nothing(bench):
     with pytest.raises(NotMain, match="term 1 has ended"):
         a.assign({NORTH: "a"}, seen=seen, leadership=leadership)
     with pytest.raises((NotMain, Outdated)):
-        a.assign({NORTH: "a"}, seen=a.look(), leadership=leadership)
+        a.assign({NORTH: "a"}, seen=a.read_state(), leadership=leadership)
 
-    assert b.look().shares == {}
+    assert b.read_state().shares == {}
 
 
 def test_a_main_that_was_frozen_for_too_long_writes_nothing(bench):
@@ -497,7 +497,7 @@ def test_a_main_that_was_frozen_for_too_long_writes_nothing(bench):
     with pytest.raises(CoordinationError):
         retry_until_answered(lambda: a.assign({NORTH: "a"}, seen=seen, leadership=leadership))
 
-    assert b.look().shares == {}
+    assert b.read_state().shares == {}
 
 
 def test_a_lost_member_is_deleted_and_its_items_go_to_other_members(bench):
@@ -505,18 +505,18 @@ def test_a_lost_member_is_deleted_and_its_items_go_to_other_members(bench):
     leadership, seen = as_main(a)
     a.assign({NORTH: "b", SOUTH: "b", MAILS: "a"}, seen=seen, leadership=leadership)
     wait_until(lambda: has_left(b, occurrences_of=a))
-    assert a.look().gone == {"b"}
+    assert a.read_state().gone == {"b"}
 
     assert rebalance(a) == 2
 
-    seen = a.look()
+    seen = a.read_state()
     assert (set(seen.shares.values()), set(seen.members), seen.gone) == ({"a"}, {"a"}, frozenset())
     with pytest.raises(NotMember):
         retry_until_answered(b.beat)
 
 
 def test_a_disabled_job_is_given_to_no_node(bench):
-    seen = bench.node("a", joins=POOLS).look()
+    seen = bench.node("a", joins=POOLS).read_state()
 
     shares = share_out(evenly_spread, seen.situation(disabled={"reports"}))
 
@@ -597,7 +597,7 @@ def test_a_watcher_is_notified_after_a_restart_of_the_server_and_later(bench):
 def test_a_cluster_survives_a_restart_of_the_server(bench):
     a, b = bench.node("a", joins=POOLS), bench.node("b", joins=POOLS)
     rebalance(a)
-    shares, term = a.look().shares, a.leadership.term
+    shares, term = a.read_state().shares, a.leadership.term
 
     bench.restart()
 
@@ -605,7 +605,7 @@ def test_a_cluster_survives_a_restart_of_the_server(bench):
     for node in (a, b):
         beat_or_join(node)
     wait_until(lambda: a.campaign() is not None or b.campaign() is not None)
-    assert b.look().term >= term
+    assert b.read_state().term >= term
 
 
 def test_at_most_one_main_node_exists_while_the_server_is_frozen(bench):

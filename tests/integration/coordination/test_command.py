@@ -96,8 +96,8 @@ def test_a_cluster_that_was_not_created_has_no_members(bench):
     bench.cluster = "nowhere"
     lost = bench._open("c", bench.proxy(node), TIMEOUT)
 
-    assert stranger.look().members == {}
+    assert stranger.read_state().members == {}
     with pytest.raises(Refused, match="there is no cluster 'nowhere'"):
-        lost.look()
+        lost.read_state()
     stranger.close()
     lost.close()

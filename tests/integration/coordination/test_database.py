@@ -58,8 +58,8 @@ def test_a_database_outage_silences_no_node(bench):
     bench.let_beat(a)
     wait_until(lambda: a.is_member)
 
-    assert a.look().gone == frozenset()
-    wait_until(lambda: a.look().gone == {b.node})
+    assert a.read_state().gone == frozenset()
+    wait_until(lambda: a.read_state().gone == {b.node})
 
 
 def test_a_database_without_our_tables_is_refused(bench, dsn, connection):

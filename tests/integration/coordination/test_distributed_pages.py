@@ -52,7 +52,7 @@ def cluster_with_runs(settings, bench):
     use(settings, bench)
     main, _other = (bench.node(name, joins={"mails": ["north", "south"]}) for name in ("main", "other"))
     leadership = main.campaign()
-    main.assign({NORTH: "main", SOUTH: "main"}, seen=main.look(), leadership=leadership)
+    main.assign({NORTH: "main", SOUTH: "main"}, seen=main.read_state(), leadership=leadership)
     lock = main.acquire(NORTH, lease=dt.timedelta(minutes=5))
     store_run_record(bench.cluster, "main", in_progress=1, next_at=timezone.now() + dt.timedelta(hours=2))
     store_run_record(bench.cluster, "other", failures=2, failures_in_a_row=2, last_failure="OSError: the disk is full")
@@ -239,7 +239,7 @@ def test_a_plan_shows_each_share_and_changes_nothing(cluster_with_runs, bench):
     assert (answer["before"], answer["after"]) == ({"main": 2, "other": 0}, {"main": 1, "other": 1})
     (move,) = answer["moves"]
     assert (move["owner"], move["to"]) == ("main", "other")
-    assert bench.node("watcher").look().shares == {NORTH: "main", SOUTH: "main"}
+    assert bench.node("watcher").read_state().shares == {NORTH: "main", SOUTH: "main"}
 
 
 def test_a_plan_excludes_disabled_jobs(cluster_with_runs):

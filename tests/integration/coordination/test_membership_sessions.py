@@ -20,14 +20,14 @@ class SessionOfNode:
     that.
     """
 
-    def __init__(self, bench, name, *, stands=True, **facts):
+    def __init__(self, bench, name, *, is_candidate=True, **facts):
         self.is_fit = self.acts = True
         self.changes = threading.Semaphore(0)
         self.store = bench.node(name, timeout=session_timeout(TIMEOUT), **facts)
         self.membership = StoreSession(
             self.store,
             timeout=TIMEOUT,
-            stands=stands,
+            is_candidate=is_candidate,
             is_fit=self._is_fit,
             changed=self.changes.release,
         )
@@ -35,7 +35,7 @@ class SessionOfNode:
 
     def _is_fit(self):
         if self.acts:
-            self.membership.acts()
+            self.membership.note_leading()
         return self.is_fit
 
     @property
@@ -70,7 +70,7 @@ def two(open_membership):
 def test_one_member_is_chosen_and_knows_the_present_members(two, open_membership):
     first, second = two
 
-    worker = open_membership("worker", stands=False)
+    worker = open_membership("worker", is_candidate=False)
 
     wait_until(lambda: first.membership.present == {"first", "second", "worker"})
     assert (first.is_chosen, second.is_chosen, worker.is_chosen) == (True, False, False)
@@ -156,7 +156,7 @@ def mirrored(zookeeper_bench):
 
     def look():
         try:
-            seen = watcher.look()
+            seen = watcher.read_state()
         except (Refused, Unreachable):
             return None, None
         return dict(seen.shares), seen.pools.get(GROUPS)

@@ -42,7 +42,7 @@ def cluster_with_shares(settings, bench):
     leadership = main.campaign()
     main.assign(
         {WorkItem(JOB, "north"): "main", WorkItem(JOB, "south"): "other"},
-        seen=main.look(),
+        seen=main.read_state(),
         leadership=leadership,
     )
     main.acquire(WorkItem(JOB, "north"), lease=dt.timedelta(minutes=5), note="nightly")
@@ -93,7 +93,7 @@ def test_a_missing_cluster_is_reported(settings, bench):
 
 
 def test_a_silent_store_is_reported(settings, monkeypatch):
-    monkeypatch.setattr("jobs.queries.cluster.coordination_page.LOOK_TIMEOUT", seconds(0.5))
+    monkeypatch.setattr("jobs.queries.cluster.coordination_page.READ_TIMEOUT", seconds(0.5))
     settings.CRAWLCTL_COORDINATION, settings.CRAWLCTL_ZOOKEEPER = "ZOOKEEPER", "127.0.0.1:1"
     client = visitor()
 

@@ -86,7 +86,7 @@ class NodeThread(threading.Thread):
         me.beat()
         if (leadership := me.campaign()) is not None:
             self._history.terms.append((leadership.term, me.node))
-            seen = me.look()
+            seen = me.read_state()
             me.assign(share_out(evenly_spread, seen.situation()), seen=seen, leadership=leadership)
         for job, items in me.mine().items():
             self._work(WorkItem(job, chance.choice(sorted(items))), chance)

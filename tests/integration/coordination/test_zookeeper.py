@@ -93,7 +93,7 @@ def test_a_cluster_without_changes_writes_nothing(bench):
                 node.campaign()
                 node.mine()
             rebalance(nodes[0])
-            nodes[0].forget_idle(seen=nodes[0].look(), leadership=nodes[0].leadership)
+            nodes[0].forget_idle(seen=nodes[0].read_state(), leadership=nodes[0].leadership)
         return bench.server.writes() - writes
 
     # Sessions of earlier tests may still end, and each end is a write.
@@ -111,7 +111,7 @@ def test_only_holders_of_credentials_read_or_write_the_tree(bench):
     for credentials in ("", "crawl:guess", "other:secret"):
         with pytest.raises(Refused, match="refuses us: NoAuthError; look at the credentials"):
             bench.node("b", credentials=credentials)
-    assert bench.node("c", joins=POOLS, credentials="crawl:secret").look().members.keys() == {"a", "c"}
+    assert bench.node("c", joins=POOLS, credentials="crawl:secret").read_state().members.keys() == {"a", "c"}
 
 
 def test_a_path_with_data_of_another_program_is_not_used(bench, session, tree):
@@ -140,7 +140,7 @@ def test_a_missing_zookeeper_is_reported_within_the_timeout(bench):
     began_at = time.monotonic()
 
     with pytest.raises(Unreachable, match=r"ZooKeeper at 127\.0\.0\.1:"):
-        a.look()
+        a.read_state()
 
     assert time.monotonic() - began_at < 3 * TIMEOUT.total_seconds()
 
@@ -188,7 +188,7 @@ def test_an_ensemble_whose_leader_dies_keeps_its_data(bench, tmp_path):
         for node in nodes:
             node.join(POOLS)
         rebalance(a)
-        shares, term = b.look().shares, a.leadership.term
+        shares, term = b.read_state().shares, a.leadership.term
         lock = a.acquire(NORTH, lease=LONG)
 
         ensemble.leader.stop()
@@ -231,7 +231,7 @@ def test_terms_still_grow_after_a_server_was_wiped(bench):
     beat_or_join(a)
 
     assert a.campaign().term > former.term
-    assert a.look().members == {"a": {"reports", "mails"}}
+    assert a.read_state().members == {"a": {"reports", "mails"}}
 
 
 def test_terms_still_grow_after_a_restore_of_an_old_backup(bench, tmp_path):
@@ -290,7 +290,7 @@ def test_the_tree_of_another_database_is_refused_and_stays_unchanged(bench, dsn)
     with pytest.raises(Refused, match=r"is in use: it belongs to another database; choose another path"):
         bench.node("b", term_bound=term_bound("another"))
 
-    assert set(bench.node("c", joins={}, term_bound=term_bound("ours")).look().members) == {"a", "c"}
+    assert set(bench.node("c", joins={}, term_bound=term_bound("ours")).read_state().members) == {"a", "c"}
 
 
 def test_items_restored_without_members_are_distributed_again(bench, tmp_path):
@@ -303,10 +303,10 @@ def test_items_restored_without_members_are_distributed_again(bench, tmp_path):
 
     lose_memory(bench, tmp_path / "backup")
     b = bench.node("b", joins=POOLS)
-    wait_until(lambda: b.look().gone == {"a"})
+    wait_until(lambda: b.read_state().gone == {"a"})
     wait_until(lambda: b.campaign() is not None)
 
-    seen = b.look()
+    seen = b.read_state()
     assert b.assign(share_out(evenly_spread, seen.situation()), seen=seen, leadership=b.leadership) == 3
     with pytest.raises(NotMember):
         retry_until_answered(a.beat)

@@ -43,7 +43,7 @@ from nodes.settings.running import current
 
 _TICK: Final = 0.1
 # Interval of reading the progress from the database (seconds).
-_LOOK: Final = 0.5
+_READ_INTERVAL: Final = 0.5
 
 # Gap between two requests to one host (seconds): slow enough to be watched, unlike a crawl with --exit.
 _GAP_TO_WATCH: Final = 0.1
@@ -177,7 +177,7 @@ class Command(BaseCommand):
         if wanted.exits:
             return self._judge(job, plan)
         self._print(f"web interface: {address} (still running: start the job again there, or end the demo with Ctrl-C)")
-        self._wait_until(lambda: False, every=_LOOK)
+        self._wait_until(lambda: False, every=_READ_INTERVAL)
         raise AssertionError("waits until it is asked to stop")
 
     def _judge(self, job: Job, plan: SitePlan) -> int:
@@ -236,7 +236,7 @@ class Command(BaseCommand):
             return phase in {None, Phase.INACTIVE} and not _slots_move()
 
         with Bar(say=self.stderr.write) as bar:
-            self._wait_until(has_ended, every=_LOOK)
+            self._wait_until(has_ended, every=_READ_INTERVAL)
 
     def _wait_for_index(self, job: Job, plan: SitePlan) -> None:
         fewest, moved_at = sys.maxsize, time.monotonic()
@@ -248,7 +248,7 @@ class Command(BaseCommand):
                 fewest, moved_at = behind, time.monotonic()
             return not behind or time.monotonic() - moved_at > _INDEX_STANDS_STILL
 
-        self._wait_until(has_caught_up, every=_LOOK)
+        self._wait_until(has_caught_up, every=_READ_INTERVAL)
 
     def _wait_for_beats(self, since: dt.datetime, *, after: dt.datetime) -> None:
         """Wait until every live node has reported its final counts."""

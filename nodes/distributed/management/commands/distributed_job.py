@@ -46,4 +46,4 @@ class Command(BaseCommand):
                 set_switch(cluster=cluster, job=named, is_disabled=_SWITCHES[verb], made_by=made_by, now=now)
         except BadName as bad:
             raise CommandError(str(bad), returncode=2) from bad
-        self.stdout.write(f"Asked the cluster {cluster}: {verb}{'' if not named else f' {named}'}.")
+        self.stdout.write(f"Requested in the cluster {cluster}: {verb}{'' if not named else f' {named}'}.")

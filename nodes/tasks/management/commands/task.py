@@ -24,7 +24,7 @@ from nodes.tasks.models import ArchivedTask, Task, TaskTemplate, TaskWorker
 from nodes.tasks.queries import STATES, TaskFilter, scheduled
 from nodes.tasks.schedules import next_moments, read_schedule
 
-_LOOK: Final = 0.2
+_POLL_INTERVAL: Final = 0.2
 _MOST_LISTED: Final = 100_000
 
 
@@ -112,7 +112,7 @@ class Command(BaseCommand):
         yield f"Task {task.pk} is scheduled for {_date(task.scheduled_at)}."
         if given["wait"]:
             while (ended := ArchivedTask.objects.filter(pk=task.pk).first()) is None:
-                time.sleep(_LOOK)
+                time.sleep(_POLL_INTERVAL)
             yield _line_of_ended(ended)
             if ended.why != "done":
                 raise CommandError(f"Task {task.pk} failed: {ended.last_message or ended.why}", returncode=1)
