@@ -35,7 +35,7 @@ help: ## list the targets
 demo: set-up $(CATALOGUES) $(MANUAL) ## crawl a synthetic site with a small cluster, and watch it in the browser
 	@exec $(PYTHON) manage.py demo $(ARGS)
 
-run: set-up $(CATALOGUES) $(MANUAL) ## start managers, workers and the web server on the configured database
+run: set-up $(CATALOGUES) $(MANUAL) ## start a manager, workers, a task worker and the web server on the configured database
 	@exec $(PYTHON) manage.py run $(ARGS)
 
 test: set-up-dev ## run all tests that this machine can run
@@ -51,7 +51,7 @@ coverage: set-up-dev ## run all tests except acceptance tests, and fail if their
 	@COVERAGE_FILE="$$PWD/var/coverage/data" $(PYTHON) -m coverage combine --quiet
 	@COVERAGE_FILE="$$PWD/var/coverage/data" $(PYTHON) -m coverage report --skip-covered
 
-check: set-up-dev ## check format, types, imports, packages, templates, migrations and plain English
+check: set-up-dev ## check format, lint, types, imports, packages, templates, migrations, settings, scripts and plain English
 	@$(MAKE) --no-print-directory --jobs $$(getconf _NPROCESSORS_ONLN) --output-sync=target --keep-going $(CHECKS)
 
 check-format:
@@ -119,13 +119,13 @@ chaos-moves: set-up-dev ## restore databases that give or receive slots, before,
 chaos-jobs: set-up-dev ## inject faults into processes with distributed jobs, for a minute in each store
 	@CRAWLCTL_CHAOS_SECONDS=60 $(PYTHON) -m pytest -n0 -q tests/acceptance/distributed/test_chaos.py tests/acceptance/distributed/test_processes_chaos.py $(PYTEST_ARGS)
 
-chaos-mutants: set-up-dev ## switch off one safeguard at a time, and check that chaos finds the defect
+chaos-mutants: set-up-dev ## switch off one safeguard at a time, and check that the chaos test finds the defect
 	@exec $(PYTHON) -m tests.chaos.mutants $(ARGS)
 
 bench: set-up-dev set-up-bench ## compare with Scrapy; figures go to var/bench.json
 	@exec $(PYTHON) -m tests.benchmarks.bench $(ARGS)
 
-bench-report: set-up-dev ## run all other benchmarks (docs/benchmarks.md); draws docs/growth.svg
+bench-report: set-up-dev ## run most other benchmarks (docs/benchmarks.md); draws docs/growth.svg
 	@$(PYTHON) -m tests.benchmarks.transitions
 	@$(PYTHON) -m tests.benchmarks.newcomer
 	@$(PYTHON) -m tests.benchmarks.decisions

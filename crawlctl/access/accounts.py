@@ -48,7 +48,7 @@ def users_journaled(*, made_by: str) -> Iterator[None]:
     """
     stored: dict[str, dict[str, Any]] = {}
 
-    def look(instance: User, **_: object) -> None:
+    def note_before(instance: User, **_: object) -> None:
         found = User.objects.filter(pk=instance.pk).first()
         stored[instance.username] = user_facts(found) if found else {}
 
@@ -56,12 +56,12 @@ def users_journaled(*, made_by: str) -> Iterator[None]:
         before = stored.pop(instance.username)
         journal_user(instance, before=before, after=user_facts(instance), made_by=made_by)
 
-    pre_save.connect(look, sender=User)
+    pre_save.connect(note_before, sender=User)
     post_save.connect(journal, sender=User)
     try:
         yield
     finally:
-        pre_save.disconnect(look, sender=User)
+        pre_save.disconnect(note_before, sender=User)
         post_save.disconnect(journal, sender=User)
 
 

@@ -1,6 +1,6 @@
 """
-The language of each request: the language of the account, otherwise of the cookie, otherwise the first language of the
-browser that crawlctl has.
+The language of each request: the language of the account, otherwise of the cookie, otherwise the first of the browser's
+languages that crawlctl has.
 
 The account's language is copied into the session at each login, because each page reads the session anyway. Answers for
 programs are in English.

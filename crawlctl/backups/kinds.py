@@ -1,4 +1,4 @@
-"""The kind of tasks that makes a backup. The setting names its place, so no argument can name another place."""
+"""The kind of tasks that makes a backup. A setting names the store, so no argument can name another store."""
 
 from collections.abc import Mapping
 from typing import Any, Final

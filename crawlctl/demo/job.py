@@ -85,7 +85,8 @@ def create_job_of_site(
     """
     Create a job that crawls a whole site into an output, which is named as on a command line.
 
-    Its limits, which also apply on this machine, are a policy that is named after `made_by`.
+    `open_requests` and `gap` (seconds) are the limits of its policy, which has the name `made_by`. Its limits also
+    apply to hosts on loopback addresses.
     """
     policy, _ = ThrottlePolicy.objects.update_or_create(
         name=made_by, defaults={"open_requests": open_requests, "min_gap": gap, "skips_loopback": False}

@@ -111,7 +111,7 @@ def _strike(
     connection: psycopg.Connection[Any], victim: Victim, report: Report, *, seconds: float | None
 ) -> Observation:
     observation = Observation(connection, victim, report)
-    strike(victim, report.fault, seconds=seconds or 2 * report.timeout, watch=observation.look)
+    strike(victim, report.fault, seconds=seconds or 2 * report.timeout, watch=observation.observe)
     return observation
 
 
@@ -119,15 +119,15 @@ def _cut(
     connection: psycopg.Connection[Any], report: Report, *, scope: str, seconds: float | None
 ) -> OutageObservation:
     observation = OutageObservation(connection, report, scope=scope)
-    cut_database(connection, scope=scope, seconds=seconds or report.timeout, watch=observation.look)
+    cut_database(connection, scope=scope, seconds=seconds or report.timeout, watch=observation.observe)
     observation.end()
     return observation
 
 
 def _watch(observation: Observation | OutageObservation, *, timeout: float) -> None:
     """Watch until all expected events have happened, and a little longer; or until the time is over."""
-    call_repeatedly(observation.look, seconds=timeout, until=lambda: not observation.awaited)
-    call_repeatedly(observation.look, seconds=_AFTERMATH)
+    call_repeatedly(observation.observe, seconds=timeout, until=lambda: not observation.awaited)
+    call_repeatedly(observation.observe, seconds=_AFTERMATH)
 
 
 def _judge(report: Report, requests: Iterable[Request], *, began_at: float, in_sandbox: bool) -> None:

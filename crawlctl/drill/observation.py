@@ -117,7 +117,7 @@ class Observation:
         self._connection, self._victim, self._report = connection, victim, report
         self.began_at = time.monotonic()
 
-    def look(self) -> None:
+    def observe(self) -> None:
         with self._connection.cursor(row_factory=class_row(_VictimSeen)) as cursor:
             seen = cursor.execute(_VICTIM, {"victim": self._victim.id}).fetchone()
         assert seen is not None
@@ -162,7 +162,7 @@ class OutageObservation:
         """Note that the injected outage has ended."""
         self._ended_at = time.monotonic()
 
-    def look(self) -> None:
+    def observe(self) -> None:
         ended_at = self._ended_at
         nodes = self._read_nodes(since=0.0 if ended_at is None else time.monotonic() - ended_at)
         self._report.failed = sum(node.status in FINAL_STATUSES for node in nodes)

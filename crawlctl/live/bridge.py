@@ -43,14 +43,15 @@ _T = TypeVar("_T")
 _AT_MOST_EVERY: Final = 1.6
 # Interval of reading rates while no page is open (seconds), so that the next page shows their history.
 _UNWATCHED: Final = 5.0
-# Pause after a reading, in multiples of its duration: reading takes at most a fifth of the time. On a huge crawl the
-# pages get slower, not the database.
+# Pause after a reading, in multiples of its duration: readings of up to 2.5 s take at most a fifth of the time. On a
+# huge crawl the pages get slower, not the database.
 _REST: Final = 4.0
 # Share of one processor that reading and sending screens and checking sessions may use. The crawl loses this
 # computing time, so screens come less often if more kinds of pages are open. Unused time is kept, up to a limit
 # (seconds). Changes of a job are still shown immediately.
 _OF_A_PROCESSOR: Final = 0.006
 _KEPT: Final = 0.2
+# Longest pause between two readings (seconds).
 _LONGEST_REST: Final = 10.0
 # Time that counts as one moment: pages that are read within it share their query results (seconds).
 _MOMENT: Final = 0.5

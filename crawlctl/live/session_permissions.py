@@ -51,7 +51,7 @@ class Judge:
             DatabaseError: the database does not answer.
         """
         if self._next is None:
-            self._next = asyncio.create_task(self._look(), name="judging sessions")
+            self._next = asyncio.create_task(self._judge_waiting(), name="judging sessions")
         self._asked.add(key)
         return (await asyncio.shield(self._next))[key]
 
@@ -59,7 +59,7 @@ class Judge:
         """Return the close codes of many sessions, which are read together."""
         return await self._run(lambda: judge_sessions(keys))
 
-    async def _look(self) -> Mapping[str, int]:
+    async def _judge_waiting(self) -> Mapping[str, int]:
         await asyncio.sleep(_TOGETHER)
         asked, self._asked, self._next = self._asked, set(), None
         return await self._run(lambda: judge_sessions(asked))
@@ -98,18 +98,18 @@ def _read_passwords(ids: Iterable[int], *, may_read_jobs: bool) -> dict[int, str
     """
     Return the password hashes of the users among these who may read jobs; without that permission, of active users.
     """
-    statement, facts = _question_for_passwords(may_read_jobs=may_read_jobs)
+    statement, facts = _statement_for_passwords(may_read_jobs=may_read_jobs)
     return dict(_read(statement, *facts, list(ids)))
 
 
 # Django's own query finds the users with a permission. Building the query takes longer than executing it, so it is
 # cached.
 @cache
-def _question_for_passwords(*, may_read_jobs: bool) -> tuple[str, tuple[Any, ...]]:
+def _statement_for_passwords(*, may_read_jobs: bool) -> tuple[str, tuple[Any, ...]]:
     users = User.objects.with_perm(_READ_JOBS) if may_read_jobs else User.objects.filter(is_active=True)
     statement, facts = users.values_list("pk", "password").query.sql_with_params()
-    question = f"SELECT * FROM ({statement}) AS one(id, password) WHERE id = ANY(%s)"  # noqa: S608 (the statement is Django's)
-    return question, tuple(facts)
+    of_some = f"SELECT * FROM ({statement}) AS one(id, password) WHERE id = ANY(%s)"  # noqa: S608 (the statement is Django's)
+    return of_some, tuple(facts)
 
 
 @lru_cache(maxsize=_REMEMBERED)

@@ -45,7 +45,7 @@ def is_topic(name: str) -> bool:
 
 def read_screen(name: str) -> Record:
     """
-    Return the present screen of this topic, in the language that is spoken.
+    Return the present screen of this topic, in the active language.
 
     Raises:
         TopicUnknown: the topic is unknown, or its object no longer exists.

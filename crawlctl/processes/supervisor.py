@@ -22,7 +22,7 @@ from typing import IO, Final
 
 # Shortest life of a service that is restarted immediately (seconds). After a shorter one the wait doubles each time, up
 # to a limit.
-_LIVED_WELL: Final = 10.0
+_LONG_LIFE: Final = 10.0
 _FIRST_WAIT: Final = 1.0
 _LONGEST_WAIT: Final = 30.0
 
@@ -150,8 +150,8 @@ class Supervisor:
         if not child.service.restarts:
             raise ServiceEnded(child.service, _ending(code))
         child.end_within(0)
-        lived_well = now - child.started_at >= _LIVED_WELL
-        child.wait = 0.0 if lived_well else min(max(child.wait * 2, _FIRST_WAIT), _LONGEST_WAIT)
+        lived_long = now - child.started_at >= _LONG_LIFE
+        child.wait = 0.0 if lived_long else min(max(child.wait * 2, _FIRST_WAIT), _LONGEST_WAIT)
         child.due_at = now + child.wait
         when = f"in {child.wait:.0f} s" if child.wait else "immediately"
         self.say(f"{child.service.name} {_ending(code)}{_see(child.service)}; it is started again {when}.")

@@ -1,7 +1,7 @@
 // Draws the charts of reports and hosts: figure[data-chart], by Chart.js (a file of django-unfold's package).
 //
-// data-chart: { labels: [text], series: [{ label: text, values: [number], tone: name?, line? }], stacked?, lying? }
-// The bars of a `lying` chart are horizontal. Moments in labels are shown in local time.
+// data-chart: { labels: [text], series: [{ label: text, values: [number], tone: name?, line? }], stacked?, horizontal? }
+// With `horizontal`, the bars are horizontal. Moments in labels are shown in local time.
 // A series with `line` is a limit: a line beside the bars, with a gap for each null.
 // The table below a chart has all its numbers, except those of a timeline. So the page works without scripts.
 
@@ -9,9 +9,9 @@ import { inLocalTime } from "./times.js";
 
 // A series without a tone has the tone of single numbers. A chart has at most one such series.
 const TONE = "working";
-// Series of one tone are told apart by their strength: alpha, in hexadecimal digits.
+// Series of one tone differ in their strength: alpha, in hexadecimal digits.
 const STRENGTHS = ["", "b3", "80", "59"];
-const LYING_ROW = 26; // pixels a bar
+const HORIZONTAL_BAR = 26; // pixels a bar
 const AROUND = 90; // axis and legend
 
 const BARS = { barPercentage: 0.9, categoryPercentage: 0.95 };
@@ -24,12 +24,12 @@ const drawn = new Map();
 const areCounts = (series) => series.filter(({ line }) => !line).every(({ values }) => values.every(Number.isInteger));
 
 function draw(figure) {
-  const { labels: moments, series, stacked = false, lying = false } = JSON.parse(figure.dataset.chart);
+  const { labels: moments, series, stacked = false, horizontal = false } = JSON.parse(figure.dataset.chart);
   const labels = moments.map(inLocalTime);
   const style = getComputedStyle(document.documentElement);
   const colour = (tone) => style.getPropertyValue(`--${tone === "quiet" ? "line" : tone}`);
   figure.hidden = false;
-  if (lying) figure.style.height = `${Math.max(5, labels.length) * LYING_ROW + AROUND}px`;
+  if (horizontal) figure.style.height = `${Math.max(5, labels.length) * HORIZONTAL_BAR + AROUND}px`;
   const seen = new Map();
   const shade = (tone) => {
     const place = seen.get(tone) ?? 0;
@@ -42,7 +42,7 @@ function draw(figure) {
     const label = labels[value] ?? "";
     return label.length > 32 ? `${label.slice(0, 31)}…` : label;
   };
-  if (lying) names.ticks = { ...names.ticks, autoSkip: false, callback: shorten };
+  if (horizontal) names.ticks = { ...names.ticks, autoSkip: false, callback: shorten };
   const numbers = { ...axis, beginAtZero: true };
   if (areCounts(series)) numbers.ticks = { ...numbers.ticks, precision: 0 };
   drawn.get(figure)?.destroy();
@@ -63,8 +63,8 @@ function draw(figure) {
         animation: false,
         locale: document.documentElement.lang,
         maintainAspectRatio: false,
-        indexAxis: lying ? "y" : "x",
-        scales: lying ? { x: numbers, y: names } : { x: names, y: numbers },
+        indexAxis: horizontal ? "y" : "x",
+        scales: horizontal ? { x: numbers, y: names } : { x: names, y: numbers },
         plugins: { legend: { position: "bottom", labels: { color: colour("text"), boxWidth: 12 } } },
       },
     }),

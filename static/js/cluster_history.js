@@ -14,28 +14,28 @@ const play = line.querySelector("button");
 const clock = form.querySelector("[data-clock]");
 const field = form.elements.namedItem("at");
 
-let asked = 0;
+let lastRequest = 0;
 let playing = null;
 
 const two = (number) => String(number).padStart(2, "0");
 const clockOf = (minute) => `${two(Math.floor(minute / 60))}:${two(minute % 60)}`;
 
-function name(minute) {
-  const said = clockOf(minute);
-  clock.textContent = said;
-  slider.setAttribute("aria-valuetext", said);
-  field.value = `${slider.dataset.day}T${said}`;
+function showClock(minute) {
+  const time = clockOf(minute);
+  clock.textContent = time;
+  slider.setAttribute("aria-valuetext", time);
+  field.value = `${slider.dataset.day}T${time}`;
 }
 
 async function show(minute) {
-  name(minute);
-  const question = ++asked;
+  showClock(minute);
+  const request = ++lastRequest;
   const query = new URLSearchParams(location.search);
   query.set("at", `${slider.dataset.day}T${clockOf(minute)}`);
   // People copy the address, so its colons stay readable.
   const address = `?${query}`.replaceAll("%3A", ":");
   const answer = await fetch(address);
-  if (!answer.ok || question !== asked) return;
+  if (!answer.ok || request !== lastRequest) return;
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   const shown = page.querySelector("[data-then]");
   // A page without this element is the login page.
@@ -60,7 +60,7 @@ async function advance() {
   if (playing !== null) playing = setTimeout(advance, PAUSE);
 }
 
-slider.addEventListener("input", () => name(slider.valueAsNumber));
+slider.addEventListener("input", () => showClock(slider.valueAsNumber));
 slider.addEventListener("change", () => {
   stop();
   show(slider.valueAsNumber);

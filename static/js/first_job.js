@@ -8,7 +8,7 @@ const check = form.querySelector("[data-check]");
 const field = (name) => form.elements.namedItem(name);
 const rowOf = (name) => field(name).closest(".field-row, [class*='field-']");
 
-let asked = 0;
+let lastRequest = 0;
 let waiting = null;
 
 async function showStarts() {
@@ -18,11 +18,11 @@ async function showStarts() {
   rowOf("weekday").hidden = every !== "week";
   coming.hidden = !isSimple;
   if (!isSimple) return;
-  const question = ++asked;
+  const request = ++lastRequest;
   const address = new URL(coming.dataset.coming, location.href);
   for (const name of ["every", "at", "weekday", "zone"]) address.searchParams.set(name, field(name).value);
   const answer = await fetch(address, { headers: { Accept: "application/json" } });
-  if (!answer.ok || question !== asked) return;
+  if (!answer.ok || request !== lastRequest) return;
   const { starts, problems } = await answer.json();
   coming.querySelector("ol").replaceChildren(
     ...[...problems, ...starts].map((text) => {

@@ -9,7 +9,7 @@ import { show } from "./screen.js";
 const SILENCE = 4500; // milliseconds without a frame from the server: two beats are missing
 const FIRST_PAUSE = 250;
 const LONGEST_PAUSE = 8000;
-const UNWELCOME = new Set([4401, 4403]); // logged out, or without a necessary role
+const REFUSED = new Set([4401, 4403]); // logged out, or without a necessary role
 
 const banner = document.getElementById("banner");
 let socket = null;
@@ -27,19 +27,19 @@ function connect() {
     const topic = document.body.dataset.topic;
     opened.send(JSON.stringify({ type: "follow", topic, language: document.documentElement.lang, visible: isVisible() }));
   });
-  opened.addEventListener("message", (event) => hear(JSON.parse(event.data)));
+  opened.addEventListener("message", (event) => receive(JSON.parse(event.data)));
   opened.addEventListener("close", (event) => {
     // Ignore the end of a replaced socket: its successor serves the page.
     if (socket !== opened) return;
     clearTimeout(silence);
-    if (UNWELCOME.has(event.code)) return warn("ended");
+    if (REFUSED.has(event.code)) return warn("ended");
     warn("cut");
     setTimeout(connect, pause * (0.75 + Math.random() / 2));
     pause = Math.min(pause * 2, LONGEST_PAUSE);
   });
 }
 
-function hear(frame) {
+function receive(frame) {
   listenForSilence();
   if (frame.type === "screen") {
     pause = FIRST_PAUSE;

@@ -10,7 +10,7 @@ export function preparePalette() {
   const input = dialog.querySelector("input");
   const list = dialog.querySelector("[role=listbox]");
   const status = dialog.querySelector("[role=status]");
-  let asked = 0;
+  let lastRequest = 0;
   let waiting = null;
 
   const options = () => [...list.children];
@@ -44,7 +44,7 @@ export function preparePalette() {
   }
 
   async function ask() {
-    const question = ++asked;
+    const request = ++lastRequest;
     let found;
     try {
       const address = new URL(dialog.dataset.address, location.href);
@@ -56,7 +56,7 @@ export function preparePalette() {
       found = null;
     }
     // Ignore a late answer to an earlier text.
-    if (question !== asked) return;
+    if (request !== lastRequest) return;
     list.replaceChildren(...(found ?? []).map(row));
     status.textContent = found === null ? dialog.dataset.failed : found.length ? "" : dialog.dataset.none;
     choose(list.firstElementChild);

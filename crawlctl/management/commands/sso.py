@@ -59,7 +59,7 @@ def _link(user: User, given: dict[str, Any]) -> str:
     if not issuer:
         raise CommandError(f"There is no provider. Set {ISSUER.environment}.", returncode=2)
     users.link(user, issuer=issuer, subject=given["subject"], made_by=getpass.getuser())
-    return f"{user.get_username()} logs in at the provider from now on. The password of this user has ended."
+    return f"{user.get_username()} logs in at the provider from now on. The password of this user is disabled."
 
 
 def _unlink(user: User, _given: dict[str, Any]) -> str:

@@ -108,7 +108,7 @@ def busy_chart(lines: Sequence[BusyLine], *, measure: Measure) -> Chart:
     return {
         "labels": [_named(line.identifier_class) for line in shown],
         "series": [{"label": label, "values": [line.per_minute for line in shown]}],
-        "lying": True,
+        "horizontal": True,
     }
 
 
@@ -138,7 +138,7 @@ def histogram_chart(lines: Sequence[HistogramLine]) -> Chart:
             }
             for result in results
         ],
-        "lying": True,
+        "horizontal": True,
         "stacked": True,
     }
 
@@ -196,6 +196,6 @@ def queue_chart(lines: Sequence[QueueLine]) -> Chart:
             }
             for status in present
         ],
-        "lying": True,
+        "horizontal": True,
         "stacked": True,
     }
