@@ -1,6 +1,7 @@
 // Draws the charts of reports and hosts: figure[data-chart], by Chart.js (a file of django-unfold's package).
 //
-// data-chart: { labels: [text], series: [{ label: text, values: [number], tone: name?, line? }], stacked?, horizontal? }
+// data-chart: { labels: [text], series: [{ label: text, values: [number], tone: name?, line? }], stacked?,
+// horizontal? }
 // With `horizontal`, the bars are horizontal. Moments in labels are shown in local time.
 // A series with `line` is a limit: a line beside the bars, with a gap for each null.
 // The table below a chart has all its numbers, except those of a timeline. So the page works without scripts.

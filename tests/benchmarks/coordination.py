@@ -2,9 +2,9 @@
 Measures the cost of coordination in both stores: `python -m tests.benchmarks.coordination`.
 
 There are two clusters: 8 nodes with DJM's 44 jobs of 372 items, and 100 nodes with 100 jobs of 10,000 items. The main
-node looks, plans and writes at the first sharing of all items, after a node has left, and after one has come. For each
-of these the report shows the time and the number of items that change nodes. It also shows the number of transactions
-that wrote something, with the main node's heartbeat, and the requests to ZooKeeper.
+node reads, plans and writes at the first assignment of all items, after a node has left, and after one has joined. For
+each of these the report shows the time and the number of items that change nodes. It also shows the number of
+transactions that wrote something, with the main node's heartbeat, and the requests to ZooKeeper.
 
 Then follow the same figures of a calm cluster, and the cost of a lock. After a node falls silent, the time is measured
 until another node has its item. Last come the requests that the membership sessions of a calm cluster's daemons send to
@@ -148,7 +148,7 @@ def _measure_rebalances(
             member.close()
     _report(f"{store.name}, {title}: joining took {time.perf_counter() - began_at:.1f} s")
     main_node, last = members[0], f"node-{nodes - 1}"
-    _report_of(store, title, "shared out for the first time", [_rebalance(store, main_node)])
+    _report_of(store, title, "first assignment", [_rebalance(store, main_node)])
     left, come = [], []
     for _round in range(rounds):
         leaving = store.open(f"of-{nodes}", last)
@@ -160,13 +160,13 @@ def _measure_rebalances(
         come.append(_rebalance(store, main_node))
         leaving.close()
     _report_of(store, title, "a node has left", left)
-    _report_of(store, title, "a node has come", come)
+    _report_of(store, title, "a node has joined", come)
     # The last node left when its connection closed.
     _rebalance(store, main_node)
     before = store.written()
     took = [_rebalance(store, main_node)[0] for _round in range(rounds)]
     _report(
-        f"{store.name}, {title}, calm: {1000 * statistics.median(took):.0f} ms a look, {store.written() - before} transactions in {rounds} looks"
+        f"{store.name}, {title}, calm: {1000 * statistics.median(took):.0f} ms a pass, {store.written() - before} transactions in {rounds} passes"
     )
     for member in members:
         member.close()
@@ -205,7 +205,7 @@ def _measure_locks(store: Store) -> None:
         given_back.append(time.perf_counter() - began_at)
     node.close()
     _report(
-        f"{store.name}: a lock is taken in {1000 * statistics.median(taken):.1f} ms and given back in "
+        f"{store.name}: a lock is taken in {1000 * statistics.median(taken):.1f} ms and released in "
         f"{1000 * statistics.median(given_back):.1f} ms"
     )
 
@@ -233,7 +233,7 @@ def _measure_many_items(store: Store) -> None:
     apart = time.perf_counter() - began_at
     node.close()
     _report(
-        f"{store.name}: locks of {_ITEMS:,} items are taken and given back at {_ITEMS / together:,.0f} items/s in one run, "
+        f"{store.name}: locks of {_ITEMS:,} items are taken and released at {_ITEMS / together:,.0f} items/s in one run, "
         f"and at {_ITEMS / apart:,.0f} items/s in runs of one item each, {_RUNS} at a time"
     )
 
@@ -265,8 +265,8 @@ def _measure_loss(store: Store, *, rounds: int) -> None:
         for node in (main, heir, lost):
             node.close()
     _report(
-        f"{store.name}: the item of a node that falls silent is in another's hand {statistics.median(took):.2f} timeouts after "
-        f"its last beat (at most {max(took):.2f}), and its lease of one timeout over"
+        f"{store.name}: another node has the item of a silent node {statistics.median(took):.2f} timeouts after "
+        f"its last heartbeat (at most {max(took):.2f}), which includes the lease of one timeout"
     )
 
 
@@ -308,8 +308,8 @@ def _measure_sessions(store: Store) -> None:
     before, asked = store.written(), store.asked()
     time.sleep(_WATCHED)
     _report(
-        f"{store.name}: the sessions of {_SESSIONS} calm daemons (a timeout of {_NODE_TIMEOUT.total_seconds():g} s) ask "
-        f"{(store.asked() - asked) / _WATCHED:.1f} times a second, and write {store.written() - before} times in {_WATCHED:g} s"
+        f"{store.name}: the sessions of {_SESSIONS} idle daemons (a timeout of {_NODE_TIMEOUT.total_seconds():g} s) send "
+        f"{(store.asked() - asked) / _WATCHED:.1f} requests a second, and write {store.written() - before} times in {_WATCHED:g} s"
     )
     for membership in sessions:
         membership.stop()

@@ -33,7 +33,7 @@ _GROUPS = (1_000, 10_000, 100_000)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="decisions", description="Measure what the main decides.")
+    parser = argparse.ArgumentParser(prog="decisions", description="Measure the decisions of the main manager.")
     parser.add_argument("--rounds", type=int, default=5, help="of each decision; medians count (%(default)s)")
     options = parser.parse_args(arguments)
     for managers in _MANAGERS:

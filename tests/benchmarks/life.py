@@ -79,8 +79,8 @@ _AT_ONCE = 100_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="life", description="Measure takeovers, returns, and idle clusters.")
-    parser.add_argument("--takeovers", type=int, default=10, help="mains that freeze (%(default)s)")
+    parser = argparse.ArgumentParser(prog="life", description="Measure takeovers, releases, and idle clusters.")
+    parser.add_argument("--takeovers", type=int, default=10, help="main managers to freeze (%(default)s)")
     parser.add_argument("--claimed", type=int, default=100_000, help="documents of a failed worker (%(default)s)")
     parser.add_argument("--idle", type=float, default=30.0, help="seconds that idle clusters are watched (%(default)s)")
     options = parser.parse_args(arguments)
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         django.setup()
         bench = _Bench(database)
         bench.report_takeovers(options.takeovers)
-        bench.report_return(options.claimed)
+        bench.report_release(options.claimed)
         bench.report_idle(options.idle)
         bench.report_connections()
     return 0
@@ -119,14 +119,14 @@ class _Bench:
             for _ in range(times):
                 self._start(running, "runmanager", **_QUICK)
                 self._wait_for_nodes(3)
-                beats.append(self._freeze_the_main())
+                beats.append(self._freeze_main_manager())
         longest = _TIMEOUT / _BEAT + 2
         _say(
-            f"takeover of a frozen main: median {statistics.median(beats):.1f}, most {max(beats):.1f} beats of {_BEAT} s"
+            f"takeover of a frozen main manager: median {statistics.median(beats):.1f}, most {max(beats):.1f} beats of {_BEAT} s"
             f" ({times} times; the timeout and two beats are {longest:.0f})"
         )
 
-    def _freeze_the_main(self) -> float:
+    def _freeze_main_manager(self) -> float:
         """
         Freeze the main manager until it is replaced, then let it end. Return the time from its last heartbeat to the
         term of the next main manager (in intervals of heartbeats).
@@ -151,7 +151,7 @@ class _Bench:
 
     # --- Documents of a failed worker --------------------------------------------------------------
 
-    def report_return(self, documents: int) -> None:
+    def report_release(self, documents: int) -> None:
         """Print how long the release of a failed worker's documents takes."""
         from django.utils import timezone
 
@@ -174,7 +174,7 @@ class _Bench:
             returned = release_of_lost_workers(connection, scope="cluster", term=term, now=timezone.now())
             took = time.perf_counter() - began_at
             connection.execute(_FORGET)
-        _say(f"return of {returned:,} documents of a failed worker: {took:.1f} s ({returned / took:,.0f} documents/s)")
+        _say(f"release of {returned:,} documents of a failed worker: {took:.1f} s ({returned / took:,.0f} documents/s)")
 
     # --- Idle clusters -----------------------------------------------------------------------------
 

@@ -110,7 +110,7 @@ def _rebalance(connection: "psycopg.Connection[Any]") -> None:
         request.refresh_from_db()
         sys.stdout.write(
             f"{what} of a rebalance of {_GROUPS:,} groups over {_MANAGERS} managers: {taken:.2f} s"
-            f" ({len(request.answer['moves']):,} moves; {worked:.2f} s of the main's CPU)\n"
+            f" ({len(request.answer['moves']):,} moves; {worked:.2f} s of the main manager's CPU)\n"
         )
     _read_pages()
     connection.execute("UPDATE jobs_seed SET group_id = NULL")

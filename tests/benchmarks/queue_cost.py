@@ -70,7 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="queue_cost", description="Measure what the queue's steps cost as it grows.")
     parser.add_argument("--few", type=int, default=100_000, help="documents of the small queue (%(default)s)")
     parser.add_argument("--many", type=int, default=10_000_000, help="documents of the large ones (%(default)s)")
-    parser.add_argument("--cycles", type=int, default=500_000, help="documents that go the whole way (%(default)s)")
+    parser.add_argument(
+        "--cycles", type=int, default=500_000, help="documents that pass through the whole queue (%(default)s)"
+    )
     parser.add_argument(
         "--rounds", type=int, default=30, help="hundreds of each measurement; medians count (%(default)s)"
     )

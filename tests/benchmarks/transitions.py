@@ -43,14 +43,19 @@ _PATIENCE = 200
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="transitions", description="Measure turns of jobs, and removals.")
+    parser = argparse.ArgumentParser(prog="transitions", description="Measure state changes of jobs, and removals.")
     parser.add_argument("--documents", type=int, default=1_000_000, help="documents of the large job (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=20, help="turns of each kind; medians count (%(default)s)")
+    parser.add_argument(
+        "--rounds", type=int, default=20, help="changes of each kind, whose median is reported (%(default)s)"
+    )
     parser.add_argument("--removals", type=int, default=50_000, help="documents to remove (%(default)s)")
     options = parser.parse_args(arguments)
     home = ROOT / "var" / "bench"
     home.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="turns-", dir=home) as name, databases.embedded(Path(name)) as database:
+    with (
+        tempfile.TemporaryDirectory(prefix="transitions-", dir=home) as name,
+        databases.embedded(Path(name)) as database,
+    ):
         os.environ.update(database.environment)
         os.environ.setdefault("DJANGO_SETTINGS_MODULE", "crawlctl.settings")
         django.setup()
@@ -67,7 +72,7 @@ def _measure(*, large: int, rounds: int, removals: int) -> None:
     try:
         with psycopg.connect(database_dsn(), autocommit=True) as connection:
             cluster = _Cluster(connection)
-            taken = {size: _turns(cluster, documents=size, rounds=rounds) for size in (_SMALL, large)}
+            taken = {size: _changes(cluster, documents=size, rounds=rounds) for size in (_SMALL, large)}
             for name, of_small in taken[_SMALL].items():
                 of_large = taken[large][name]
                 sys.stdout.write(
@@ -140,7 +145,7 @@ class _Cluster:
         raise RuntimeError(f"job {job_id} did not arrive: {Job.objects.get(pk=job_id).manifoldcf_status}")
 
 
-def _turns(cluster: _Cluster, *, documents: int, rounds: int) -> dict[str, float]:
+def _changes(cluster: _Cluster, *, documents: int, rounds: int) -> dict[str, float]:
     """Return the median seconds that each change of a job's state takes."""
     from django.utils import timezone
 
@@ -149,14 +154,14 @@ def _turns(cluster: _Cluster, *, documents: int, rounds: int) -> dict[str, float
     from jobs.verbs import control
 
     job = cluster.make_job(documents, stage=int(Stage.DONE), run_no=1)
-    turns: dict[str, tuple[Callable[..., Any], Callable[[Job], bool]]] = {
+    changes: dict[str, tuple[Callable[..., Any], Callable[[Job], bool]]] = {
         "start": (control.start, lambda job: job.phase == Phase.ACTIVE),
         "pause": (control.pause, lambda job: job.pause == Pause.PAUSED),
         "abort": (control.abort, lambda job: job.phase == Phase.INACTIVE),
     }
-    taken: dict[str, list[float]] = {name: [] for name in turns}
+    taken: dict[str, list[float]] = {name: [] for name in changes}
     for _ in range(rounds):
-        for name, (ask, arrived) in turns.items():
+        for name, (ask, arrived) in changes.items():
             began = time.perf_counter()
             ask(job.pk, made_by="a benchmark", now=timezone.now())
             cluster.step_until(job.pk, arrived)

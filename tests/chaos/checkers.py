@@ -257,7 +257,7 @@ class _Cluster:
         node = self._node_of(write)
         if self._kinds.get(node) != "manager" or node in self._mains.values():
             return []
-        return [Stale("term", write, "only a main may, and the writer is none")]
+        return [Stale("term", write, "only a main manager may, and the writer is none")]
 
     def _see_node(self, write: Write) -> list[Stale]:
         node, status = write.after["id"], write.after["status"]

@@ -210,7 +210,7 @@ def _a_former_main_releases(trial):
     time.sleep(0.4)
     wait_for(
         lambda: trial.rows("SELECT FROM nodes_node WHERE name = %s AND refused_writes > 0", old.name) or not old.is_up,
-        saying="the old main has tried",
+        saying="the former main manager has tried",
     )
     new.thaw()
 

@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"{name}: {value}\n")
     beats = sorted(takeover(seed) for seed in range(first, first + _TAKEOVERS))
     sys.stdout.write(
-        "takeover where nothing else is wrong, in beats after the timeout of the main:"
+        "takeover where nothing else is wrong, in beats after the timeout of the main manager:"
         f" median {statistics.median(beats):.1f}, max {beats[-1]:.1f}\n"
     )
     sys.stdout.write(f"seconds of CPU: {time.process_time() - began_at:.1f}\n")

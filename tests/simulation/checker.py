@@ -82,13 +82,13 @@ class Checker:
         self.heard_at[node_id] = self.now()
 
     def elected(self, node_id: UUID, *, scope: str, term: int) -> None:
-        self.log(f"{_short(node_id)} is main of {scope} in term {term}")
+        self.log(f"{_short(node_id)} is main manager of {scope} in term {term}")
         if term <= self.terms.get(scope, 0):
             raise Violation(f"term {term} of {scope} comes after term {self.terms[scope]}")
         if (present_main := self.mains.get(scope)) is not None:
-            raise Violation(f"{_short(node_id)} is main while {_short(present_main)} is")
+            raise Violation(f"{_short(node_id)} is main manager while {_short(present_main)} is")
         if node_id in self.ended:
-            raise Violation(f"{_short(node_id)} has ended, and became main")
+            raise Violation(f"{_short(node_id)} has ended, and became main manager")
         self.terms[scope], self.mains[scope] = term, node_id
 
     def resigned(self, leadership: TermHeld) -> None:
@@ -108,7 +108,7 @@ class Checker:
     def acted(self, term: TermHeld) -> None:
         """Record a write that only the main manager may make."""
         if (self.terms[term.scope], self.mains[term.scope]) != (term.term, term.main_id):
-            raise Violation(f"{_short(term.main_id)} acted as main in term {term.term}, and is not main")
+            raise Violation(f"{_short(term.main_id)} acted as main manager in term {term.term}, and is not main")
         self.main_acted_at[term.scope] = self.now()
 
     def moved(self, group: int, *, owner: UUID | None, is_owned: bool) -> None:
@@ -125,7 +125,7 @@ class Checker:
         process = self.processes[node_id]
         if verdict.cause == FailureCause.PROCESS_GONE:
             if not process.is_over:
-                raise Violation(f"the process of {_short(node_id)} is there, and was found gone")
+                raise Violation(f"the process of {_short(node_id)} still runs, but was marked failed as ended")
             return
         timeout = process.timeout_seconds
         silent_for = self.now() - self.heard_at.get(node_id, float("-inf"))

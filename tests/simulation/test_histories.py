@@ -31,7 +31,7 @@ def test_a_history_is_reproducible_and_prints_its_command():
 
     assert once == again
     assert 'make simulate ARGS="--replay 7"' in once.text
-    assert "is main of cluster in term 1" in once.text
+    assert "is main manager of cluster in term 1" in once.text
 
 
 def test_a_frozen_main_is_replaced_within_its_timeout_and_two_beats():

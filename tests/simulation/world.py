@@ -95,7 +95,7 @@ class World:
         self.faults.end()
         self.log("the faults have ended")
         main_by, groups_by = healed_at + self.patience_for_main, healed_at + self.patience_for_groups
-        self._run_until(lambda: self._has_main(since=healed_at), by=main_by, otherwise="nobody acts as main")
+        self._run_until(lambda: self._has_main(since=healed_at), by=main_by, otherwise="no node acts as main manager")
         self._run_until(lambda: self._is_at_work(since=healed_at), by=groups_by, otherwise="a group is not stuffed")
         if self.seed % _AWAITS_REST == 0:
             self.scheduler.run(until=groups_by)

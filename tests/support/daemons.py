@@ -48,7 +48,7 @@ class Cluster:
         """Return the main manager among these managers."""
         main_id = wait_for(
             lambda: self.database.value("SELECT main_id FROM nodes_mainterm WHERE scope = 'cluster' AND NOT resigned"),
-            saying="there is a main",
+            saying="there is a main manager",
         )
         return next(manager for manager in managers if self.node_of(manager).id == main_id)
 
