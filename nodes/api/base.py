@@ -22,7 +22,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from nodes.api import idempotency
-from nodes.api.etags import changeable_part, check_if_match, names_any, part_of, tag_of
+from nodes.api.etags import accepts_any, changeable_part, check_if_match, part_of, tag_of
 from nodes.api.strict import Nothing, read_query
 from nodes.models import KeptAnswer
 
@@ -77,7 +77,7 @@ class ContractView(APIView):
         if header is not None:
             with transaction.atomic():
                 check_if_match(header, self.lock_and_read_tag())
-            if names_any(header):
+            if accepts_any(header):
                 self.expected = None
 
     def handle_exception(self, exc: Exception) -> Response:

@@ -58,7 +58,7 @@ def tag_of(representation: object) -> str:
     return f'"{hashlib.sha256(written.encode()).hexdigest()[:32]}"'
 
 
-def names_any(header: str) -> bool:
+def accepts_any(header: str) -> bool:
     """True if this If-Match accepts every state of the resource."""
     return parse_etags(header) == [_ANY]
 
@@ -68,7 +68,7 @@ def check_if_match(header: str, tag: str | None) -> None:
     Accept a request whose If-Match names the current ETag or `*`.
 
     Raises:
-        PreconditionFailed: the header names other ETags.
+        PreconditionFailed: the header names other ETags only, or the resource has none.
     """
-    if not names_any(header) and tag not in parse_etags(header):
+    if not accepts_any(header) and tag not in parse_etags(header):
         raise PreconditionFailed(tag)

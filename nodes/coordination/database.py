@@ -233,7 +233,7 @@ class DatabaseCoordination(Participant):
 
     def close(self) -> None:
         self._closing.set()
-        self._lose_place()
+        self._lose_membership()
         with self._lock:
             self._disconnect()
         if self._watching is not None:
@@ -262,11 +262,11 @@ class DatabaseCoordination(Participant):
         began_at = self._clock()
         with self._asking() as connection:
             if connection.execute(_BEAT, self._who).rowcount == 0:
-                raise self._is_no_member()
+                raise self._not_a_member()
         self._trust.renew(began_at=began_at)
 
     def leave(self) -> None:
-        self._lose_place()
+        self._lose_membership()
         with self._asking() as connection, connection.transaction():
             leadership = self._lock_cluster(connection)
             if connection.execute(_LEAVE, self._who).rowcount == 0:
@@ -285,7 +285,7 @@ class DatabaseCoordination(Participant):
                 self._lock_cluster(connection)
                 mine = connection.execute(_MY_JOBS, self._who).fetchone()
                 if mine is None or job not in mine.jobs:
-                    raise self._is_no_member(job)
+                    raise self._not_a_member(job)
                 changed = connection.execute(_SET_POOL, {**self._who, "job": job, "items": wanted}).rowcount > 0
                 if changed:
                     self._count_up(connection, pools=1)
@@ -294,7 +294,7 @@ class DatabaseCoordination(Participant):
     def mine(self) -> Mapping[str, frozenset[str]]:
         with self._asking() as connection, self._one_snapshot(connection):
             if connection.execute(_MY_JOBS, self._who).fetchone() is None:
-                raise self._is_no_member()
+                raise self._not_a_member()
             by_job: dict[str, set[str]] = {}
             for share in connection.execute(_MY_SHARES, self._who):
                 by_job.setdefault(share.job, set()).add(share.item)
@@ -305,7 +305,7 @@ class DatabaseCoordination(Participant):
     def campaign(self) -> Leadership | None:
         with self._asking() as connection:
             if connection.execute(_MY_JOBS, self._who).fetchone() is None:
-                raise self._is_no_member()
+                raise self._not_a_member()
             leadership = connection.execute(_LEADERSHIP, self._who).fetchone()
             if leadership is None or (
                 leadership.main_instance != self._who["instance"] and not self._is_main_there(connection)

@@ -55,13 +55,13 @@ class Participant:
     def is_member(self) -> bool:
         return self._trust.may_begin
 
-    def _lose_place(self) -> None:
+    def _lose_membership(self) -> None:
         """Note that this node is no longer a member, and so no longer the main node."""
         self._trust.revoke()
         self._leadership = None
 
-    def _is_no_member(self, job: str = "") -> NotMember:
-        self._lose_place()
+    def _not_a_member(self, job: str = "") -> NotMember:
+        self._lose_membership()
         able = f" that can do {job}" if job else ""
         return NotMember(f"node {self._node} is not a member of cluster {self._cluster}{able}: it has to join again")
 

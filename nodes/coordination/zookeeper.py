@@ -148,7 +148,7 @@ class ZooKeeperCoordination(Participant):
 
     def close(self) -> None:
         self._closing.set()
-        self._lose_place()
+        self._lose_membership()
         with self._lock:
             self._drop()
         if self._guarding is not None:
@@ -197,7 +197,7 @@ class ZooKeeperCoordination(Participant):
             self._trust.renew(began_at=began_at)
 
     def leave(self) -> None:
-        self._lose_place()
+        self._lose_membership()
         with self._asking() as session:
             if session is not self._joined:
                 return
@@ -232,7 +232,7 @@ class ZooKeeperCoordination(Participant):
             return False
         self._must_be_member(session)
         if session.stat(tree.available(self._node, job)) is None:
-            raise self._is_no_member(job)
+            raise self._not_a_member(job)
         needs = [Check(tree.available(self._node, job)), Check(tree.member(self._node))]
         session.commit_in_parts(guards, operations, needs=needs)
         return True
@@ -263,7 +263,7 @@ class ZooKeeperCoordination(Participant):
                 latches = session.children(tree.latches)
             data, stat = session.get(tree.term)
             written = _Term.parse(data)
-            if min(latches, key=_place) != latch:
+            if min(latches, key=_sequence_of) != latch:
                 self._leadership = None
                 self._announce_higher_term(session, written, stat)
             elif written.latch == latch and written.term >= self._known:
@@ -534,7 +534,7 @@ class ZooKeeperCoordination(Participant):
             # Something removed our tree. A node that joins again creates it again.
             with self._lock:
                 self._joined = None
-                self._lose_place()
+                self._lose_membership()
             raise NotMember(f"the tree of cluster {self._cluster} does not exist or was removed: join again") from error
         except Conflict as error:
             raise Unreachable(f"the cluster {self._cluster} changed while it was written to: {error}") from error
@@ -688,7 +688,7 @@ class ZooKeeperCoordination(Participant):
 
     def _latch(self, latches: Iterable[str], session: Session) -> str | None:
         """Return the latch of a session, even if the answer to its creation was lost."""
-        return next((latch for latch in sorted(latches, key=_place) if latch.startswith(session.token)), None)
+        return next((latch for latch in sorted(latches, key=_sequence_of) if latch.startswith(session.token)), None)
 
     def _latches_of_own_name(self, session: Session) -> list[str]:
         latches = sorted(session.children(self._tree.latches))
@@ -710,7 +710,7 @@ class ZooKeeperCoordination(Participant):
         """Raise NotMember unless this process, in this session, is the member of this name."""
         mine = session.stat(self._tree.member(self._node))
         if session is not self._joined or mine is None or mine.session != session.id:
-            raise self._is_no_member()
+            raise self._not_a_member()
 
 
 def _removal_of(
@@ -724,6 +724,6 @@ def _removal_of(
     ]
 
 
-def _place(latch: str) -> str:
+def _sequence_of(latch: str) -> str:
     """Return the sequence number of a latch: ZooKeeper writes ten digits."""
     return latch[-10:]

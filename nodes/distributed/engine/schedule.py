@@ -90,7 +90,7 @@ class Past:
         )
 
     def with_run_elsewhere(self, paced_from: float) -> "Past":
-        """Return the past with a run of another node. The time to the next run counts from `moment`."""
+        """Return the past with a run of another node. The time to the next run counts from `paced_from`."""
         return replace(self, planned_at=paced_from, started_at=paced_from, ended_at=paced_from)
 
 

@@ -159,8 +159,8 @@ class WorkerPart:
             return
         self._report_pools()
         assigned = self._coordination.mine()
-        forbidden = self._switches()
-        wanted = {job: items for job, items in assigned.items() if job in self._jobs and not forbidden.disables(job)}
+        switches = self._switches()
+        wanted = {job: items for job, items in assigned.items() if job in self._jobs and not switches.disables(job)}
         change = change_of({name: job.items for name, job in self._jobs.items()}, wanted)
         if not change.ends and not change.begins:
             return
