@@ -80,7 +80,7 @@ def seconds_to_wait(request: HttpRequest) -> int:
 
 def seconds_closed(secret: str, request: HttpRequest, *, now: dt.datetime) -> int:
     """
-    Return the seconds that requests with this secret must wait after wrong secrets; 0 if it may be checked.
+    Return the seconds that requests with this secret must wait after wrong secrets; 0 if the secret may be checked.
     """
     return _seconds_to_wait(_digest(secret), _address_of(request), now=now)
 

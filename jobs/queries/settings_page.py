@@ -86,7 +86,7 @@ def read_settings_page() -> SettingsPage:
         version=stored.version,
         document=document,
         ignored=stored.ignored,
-        lines=[_line(setting, stored.said, nodes) for setting in TABLE.stored],
+        lines=[_line(setting, stored.values, nodes) for setting in TABLE.stored],
         nodes=nodes,
         history=history,
     )

@@ -7,12 +7,12 @@ from nodes.settings.declaration import Setting
 
 
 def add_settings_option(parser: argparse.ArgumentParser) -> None:
-    """Offer `--set PATH=VALUE`. The command finds the values in its option `settings_said`."""
+    """Offer `--set PATH=VALUE`. The command finds the values in its option `settings_options`."""
     parser.add_argument(
         "--set",
         action="append",
         default=[],
-        dest="settings_said",
+        dest="settings_options",
         metavar="PATH=VALUE",
         help="setting of this process, such as cluster.heartbeat_interval=1; repeatable",
     )
@@ -26,7 +26,7 @@ def add_short_option(
         flag,
         action="append",
         default=[],
-        dest="settings_said",
+        dest="settings_options",
         type=lambda value: f"{setting.path}={value}",
         metavar=metavar,
         help=f"{meaning} ({setting.environment}, default: {setting.kind.as_json(setting.default)})",

@@ -39,7 +39,7 @@ class _Metric:
 
     def _check(self, values: Labels) -> None:
         if len(values) != len(self.labels):
-            raise TypeError(f"{self.name} has the labels {self.labels}, not {len(values)}")
+            raise TypeError(f"{self.name} has the labels {self.labels}, and {len(values)} values were given")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

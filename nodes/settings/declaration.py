@@ -55,7 +55,7 @@ class Setting(Generic[_T]):
 
 
 # The values set in one place, by path.
-Said = Mapping[str, Any]
+Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ class InvalidSettings(Invalid):
         return self.by_field
 
 
-def read_environment(table: Table, environment: Mapping[str, str]) -> Said:
+def read_environment(table: Table, environment: Mapping[str, str]) -> Values:
     """
     Return the values set in the environment.
 
@@ -114,7 +114,7 @@ def read_environment(table: Table, environment: Mapping[str, str]) -> Said:
     }
 
 
-def read_options(table: Table, options: Iterable[str]) -> Said:
+def read_options(table: Table, options: Iterable[str]) -> Values:
     """
     Return the values of command-line options, each `PATH=VALUE`. The last option of a path applies.
 
@@ -122,17 +122,17 @@ def read_options(table: Table, options: Iterable[str]) -> Said:
         InvalidSettings: the setting is unknown, or cannot be set by an option.
         SettingError: its value is invalid.
     """
-    said = {}
+    values = {}
     for option in options:
         path, _equals, text = option.partition("=")
         setting = next((setting for setting in table.stored if setting.path == path), None)
         if setting is None:
             raise InvalidSettings({path: [_no_such_setting(table, path)]})
-        said[path] = _from_text(setting, text, name=path)
-    return said
+        values[path] = _from_text(setting, text, name=path)
+    return values
 
 
-def read_document(table: Table, document: object) -> Said:
+def read_document(table: Table, document: object) -> Values:
     """
     Return the values of a settings JSON, which has sections of settings by name.
 
@@ -140,17 +140,17 @@ def read_document(table: Table, document: object) -> Said:
         InvalidSettings: the document has unknown keys, invalid values, or values that contradict each other. None of it
             is used.
     """
-    said, problems = read_stored(table, document)
-    problems = problems or breaches(table, lambda setting: said.get(setting.path, setting.default))
+    values, problems = read_stored(table, document)
+    problems = problems or breaches(table, lambda setting: values.get(setting.path, setting.default))
     if problems:
         raise InvalidSettings(problems)
-    return said
+    return values
 
 
-def known_part(table: Table, document: object) -> Said:
+def known_part(table: Table, document: object) -> Values:
     """Return the part of a settings JSON that this release understands. Another release may have stored it."""
-    said, _ignored = read_stored(table, document)
-    return said
+    values, _ignored = read_stored(table, document)
+    return values
 
 
 def read_stored(table: Table, document: object) -> tuple[dict[str, Any], dict[str, list[str]]]:
@@ -160,7 +160,7 @@ def read_stored(table: Table, document: object) -> tuple[dict[str, Any], dict[st
     sections = sorted({setting.section for setting in table.stored})
     known = {setting.path: setting for setting in table.stored}
     problems: dict[str, list[str]] = {}
-    said: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for section, members in document.items():
         if section not in sections:
             problems[section] = [f"Unknown section. Known sections: {', '.join(sections)}."]
@@ -170,20 +170,20 @@ def read_stored(table: Table, document: object) -> tuple[dict[str, Any], dict[st
             for name, value in members.items():
                 path = f"{section}.{name}"
                 try:
-                    said[path] = known[path].kind.from_json(value)
+                    values[path] = known[path].kind.from_json(value)
                 except KeyError:
                     problems[path] = [_no_such_setting(table, path)]
                 except NotOfThisKind:
                     problems[path] = [f"This must be {known[path].kind.allowed}."]
-    return said, problems
+    return values, problems
 
 
-def as_document(table: Table, said: Said) -> dict[str, dict[str, object]]:
+def as_document(table: Table, values: Values) -> dict[str, dict[str, object]]:
     """Return the settings JSON of these values, in the order of the table."""
     document: dict[str, dict[str, object]] = {}
     for setting in table.stored:
-        if setting.path in said:
-            document.setdefault(setting.section, {})[setting.name] = setting.as_json(said[setting.path])
+        if setting.path in values:
+            document.setdefault(setting.section, {})[setting.name] = setting.as_json(values[setting.path])
     return document
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Self, TypeVar
 
-from nodes.settings.declaration import Applies, InvalidSettings, Said, Setting, Table, breaches
+from nodes.settings.declaration import Applies, InvalidSettings, Setting, Table, Values, breaches
 
 _T = TypeVar("_T")
 
@@ -30,19 +30,19 @@ class Effective:
     """
 
     table: Table
-    command_line: Said = field(default_factory=dict)
-    environment: Said = field(default_factory=dict)
-    stored: Said = field(default_factory=dict)
+    command_line: Values = field(default_factory=dict)
+    environment: Values = field(default_factory=dict)
+    stored: Values = field(default_factory=dict)
     version: int = 0
-    waiting: Said = field(default_factory=dict)
+    waiting: Values = field(default_factory=dict)
 
     def __getitem__(self, setting: Setting[_T]) -> _T:
-        value: _T = self._said_by(setting).get(setting.path, setting.default)
+        value: _T = self._values_with(setting).get(setting.path, setting.default)
         return value
 
     def source(self, setting: Setting[Any]) -> Source:
-        for source, said in self._places():
-            if setting.path in said:
+        for source, values in self._places():
+            if setting.path in values:
                 return source
         return Source.DEFAULT
 
@@ -55,13 +55,13 @@ class Effective:
         """
         problems = breaches(self.table, self.__getitem__)
         if problems:
-            raise InvalidSettings({path: [*said, self._origins(path)] for path, said in problems.items()})
+            raise InvalidSettings({path: [*sentences, self._origins(path)] for path, sentences in problems.items()})
 
-    def starting_with(self, stored: Said, *, version: int) -> Self:
+    def starting_with(self, stored: Values, *, version: int) -> Self:
         """Return the settings of a process that starts with this version of the settings JSON."""
         return replace(self, stored=stored, version=version, waiting={})
 
-    def taking_up(self, stored: Said, *, version: int) -> Self:
+    def taking_up(self, stored: Values, *, version: int) -> Self:
         """
         Return the settings of a running process that receives a newer version.
 
@@ -89,10 +89,10 @@ class Effective:
             "waiting": {path: self.table[path].as_json(value) for path, value in self.waiting.items()},
         }
 
-    def _said_by(self, setting: Setting[Any]) -> Said:
-        return next((said for _source, said in self._places() if setting.path in said), {})
+    def _values_with(self, setting: Setting[Any]) -> Values:
+        return next((values for _source, values in self._places() if setting.path in values), {})
 
-    def _places(self) -> tuple[tuple[Source, Said], ...]:
+    def _places(self) -> tuple[tuple[Source, Values], ...]:
         return (
             (Source.COMMAND_LINE, self.command_line),
             (Source.ENVIRONMENT, self.environment),
@@ -101,8 +101,8 @@ class Effective:
 
     def _origins(self, path: str) -> str:
         paths = next(rule.paths for rule in self.table.rules if rule.paths[0] == path)
-        said = ", ".join(f"{each} comes from {self._origin(self.table[each])}" for each in paths)
-        return f"({said}.)"
+        origins = ", ".join(f"{each} comes from {self._origin(self.table[each])}" for each in paths)
+        return f"({origins}.)"
 
     def _origin(self, setting: Setting[Any]) -> str:
         match self.source(setting):
@@ -116,7 +116,7 @@ class Effective:
                 return "its default"
 
 
-def _mixed(newer: Said, *, kept: Said, paths: set[str]) -> Mapping[str, Any]:
+def _mixed(newer: Values, *, kept: Values, paths: set[str]) -> Mapping[str, Any]:
     """Return the new values, except that these paths keep their earlier values."""
     return {path: value for path, value in newer.items() if path not in paths} | {
         path: value for path, value in kept.items() if path in paths

@@ -46,7 +46,7 @@ def together(given: Effective, connection: psycopg.Connection[Any]) -> Effective
         InvalidSettings: the two contradict each other.
     """
     stored = versions.read_newest(connection, table=settings.CRAWLCTL_SETTINGS)
-    started = given.starting_with(stored.said, version=stored.version)
+    started = given.starting_with(stored.values, version=stored.version)
     started.check()
     return started
 
@@ -75,5 +75,5 @@ def follow_newest() -> None:
 
 
 def _take_up(stored: versions.Stored) -> Effective:
-    _process.taken_up = current().taking_up(stored.said, version=stored.version)
+    _process.taken_up = current().taking_up(stored.values, version=stored.version)
     return _process.taken_up

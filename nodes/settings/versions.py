@@ -19,7 +19,7 @@ from psycopg.types.json import Jsonb
 from nodes.errors import Refused
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import NodeEvent, SettingsVersion
-from nodes.settings.declaration import Said, Setting, Table, as_document, known_part, read_document, read_stored
+from nodes.settings.declaration import Setting, Table, Values, as_document, known_part, read_document, read_stored
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class Stored:
     """
 
     version: int
-    said: Said
+    values: Values
     ignored: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
@@ -114,7 +114,7 @@ def _newest(table: Table) -> Stored:
     return Stored(0, {}) if row is None else _stored(table, row.version, row.document)
 
 
-def changes(table: Table, before: Said, after: Said) -> Sequence[Change]:
+def changes(table: Table, before: Values, after: Values) -> Sequence[Change]:
     """Return the settings that differ."""
     return [
         Change(setting, before.get(setting.path), after.get(setting.path))
@@ -130,7 +130,7 @@ def preview(table: Table, document: object) -> Sequence[Change]:
     Raises:
         InvalidSettings: the settings would be refused.
     """
-    return changes(table, newest(table).said, read_document(table, document))
+    return changes(table, newest(table).values, read_document(table, document))
 
 
 @transaction.atomic
@@ -142,17 +142,17 @@ def store(table: Table, document: object, *, made_by: str, based_on: int | None 
         InvalidSettings: the JSON is invalid.
         SettingsChanged: `based_on` is not the newest version.
     """
-    said = read_document(table, document)
+    values = read_document(table, document)
     with django_connection.cursor() as cursor:
         cursor.execute(_ONE_AT_A_TIME)
     last = SettingsVersion.objects.first()
     version = 0 if last is None else last.version
     if based_on is not None and based_on != version:
         raise SettingsChanged(based_on=based_on, newest=last)
-    stored = as_document(table, said)
+    stored = as_document(table, values)
     if stored == ({} if last is None else last.document):
         return []
-    changed = changes(table, {} if last is None else known_part(table, last.document), said)
+    changed = changes(table, {} if last is None else known_part(table, last.document), values)
     SettingsVersion.objects.create(version=version + 1, document=stored, made_by=made_by)
     NodeEvent.objects.create(
         scope=CLUSTER_SCOPE,

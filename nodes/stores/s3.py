@@ -32,7 +32,7 @@ from nodes.stores.port import (
     check_key,
 )
 
-# Bytes of a part. S3 takes at most 10,000 parts, so a file may have 640 GB.
+# Bytes of a part. S3 takes at most 10,000 parts, so a file may have 670 GB.
 _PART: Final = 64 * 1024 * 1024
 _METADATA: Final = "sha256"
 # Region that other servers accept, if the environment names none.

@@ -12,7 +12,7 @@ from django.utils import timezone
 from jobs.verbs import control
 from tests.support.factories import make_job, make_output, make_policy
 from tests.support.metrics import free_port, scrape_when_up
-from tests.support.processes import QUICK_HEARTS, wait_for
+from tests.support.processes import QUICK_HEARTBEATS, wait_for
 from tests.support.prometheus import Prometheus
 
 pytestmark = pytest.mark.debian("prometheus")
@@ -60,7 +60,7 @@ def watched(cluster, tmp_path):
     ports = {command: free_port() for command in ("runmanager", "runworker", "serve")}
     daemons = {
         command: cluster.machine.start(
-            command, "--metrics-port", port, *(("--port", 0) if command == "serve" else ()), **QUICK_HEARTS
+            command, "--metrics-port", port, *(("--port", 0) if command == "serve" else ()), **QUICK_HEARTBEATS
         )
         for command, port in ports.items()
     }

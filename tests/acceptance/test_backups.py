@@ -8,7 +8,7 @@ import pytest
 from crawlctl.postgres.home import Home
 from tests.acceptance.test_database_restarts import start_everything, start_job
 from tests.support.installations import PASSPHRASE, Installation, copy_migrated, remove_cluster
-from tests.support.processes import QUICK_HEARTS, Database, Machine, held_by, wait_for
+from tests.support.processes import QUICK_HEARTBEATS, Database, Machine, held_by, wait_for
 from tests.support.s3 import create_bucket, s3_server
 
 # The first bytes of a compressed file that is not sealed.
@@ -204,7 +204,7 @@ def test_a_backup_in_a_bucket_can_be_restored(old, new, tmp_path, monkeypatch):
 
 def test_a_crawl_ends_as_if_undisturbed_after_a_crash_and_a_restore(serve, tmp_path):
     machine = Machine(Database("dbname=none"), tmp_path)
-    own = {"DATABASE_URL": "", "CRAWLCTL_VAR": str(tmp_path / "var"), **QUICK_HEARTS, **PASSPHRASE}
+    own = {"DATABASE_URL": "", "CRAWLCTL_VAR": str(tmp_path / "var"), **QUICK_HEARTBEATS, **PASSPHRASE}
     copy_migrated(tmp_path / "var")
     site = serve(pages=400, hosts=2, traps=1, latency_ms=40)
     output, place = tmp_path / "pages.jsonl", tmp_path / "place"

@@ -13,7 +13,7 @@ from jobs.models import CounterDelta, JobCounter, QueueItem
 from jobs.queue import chosen_documents
 from nodes.tasks.models import ArchivedTask, Task, TaskTemplate, TaskWorker
 from tests.support.api import make_documents, make_job
-from tests.support.processes import QUICK_HEARTS, wait_for
+from tests.support.processes import QUICK_HEARTBEATS, wait_for
 
 CHUNK = chosen_documents._REMOVED_AT_ONCE
 # Number of documents: slightly more than four chunks.
@@ -31,7 +31,7 @@ def no_templates(machine):
 @pytest.fixture
 def start_worker(cluster):
     def start():
-        command = cluster.machine.start("runtasks", **QUICK_HEARTS)
+        command = cluster.machine.start("runtasks", **QUICK_HEARTBEATS)
         wait_for(lambda: TaskWorker.objects.filter(pid=command.pid).exists(), saying="the worker is on the roster")
         return command
 

@@ -9,7 +9,7 @@ import pytest
 from jobs.verbs import control
 from tests.support.api import make_job, token_client_of
 from tests.support.factories import make_policy
-from tests.support.processes import QUICK_HEARTS, skewed_by, wait_for
+from tests.support.processes import QUICK_HEARTBEATS, skewed_by, wait_for
 
 WRONG_BY = pytest.mark.parametrize("hours", [-7, 3])
 MINUTE = dt.timedelta(minutes=1)
@@ -35,7 +35,7 @@ def answers(url):
 
 @WRONG_BY
 def test_a_new_schedule_starts_no_past_window_and_skips_no_future_window(cluster, machine, job, hours):
-    manager = machine.start("runmanager", "--http", "127.0.0.1:0", **QUICK_HEARTS, **skewed_by(hours))
+    manager = machine.start("runmanager", "--http", "127.0.0.1:0", **QUICK_HEARTBEATS, **skewed_by(hours))
     url = wait_for(
         lambda: manager.has_ended or manager.out.strip(), saying="the manager prints the address of its pages"
     )

@@ -10,9 +10,9 @@ import pytest
 from tests.acceptance.test_daemons import assert_undisturbed, refetches
 from tests.support.daemons import TAKEOVER_BEATS, Cluster, beats_to_takeover
 from tests.support.debian import debian_server
-from tests.support.processes import PATIENCE, QUICK_HEARTS, ROOT, Database, Machine, skewed_by, wait_for
+from tests.support.processes import PATIENCE, QUICK_HEARTBEATS, ROOT, Database, Machine, skewed_by, wait_for
 
-HEARTBEAT = float(QUICK_HEARTS["CRAWLCTL_HEARTBEAT_INTERVAL"])
+HEARTBEAT = float(QUICK_HEARTBEATS["CRAWLCTL_HEARTBEAT_INTERVAL"])
 SESSIONS_SO_FAR = "SELECT sessions FROM pg_stat_database WHERE datname = current_database()"
 
 
@@ -128,7 +128,7 @@ def read_hours(environment):
 
 
 def test_two_processes_with_one_name_both_run_with_different_ids(cluster):
-    one, other = (cluster.machine.start("runworker", "--name", "twin", **QUICK_HEARTS) for _ in range(2))
+    one, other = (cluster.machine.start("runworker", "--name", "twin", **QUICK_HEARTBEATS) for _ in range(2))
     cluster.start("runmanager")
     wait_for(
         lambda: all(cluster.node_of(twin).status == "running" for twin in (one, other)), saying="both managers run"

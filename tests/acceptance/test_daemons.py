@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from jobs.models import Job
 from jobs.verbs import control
-from tests.support.processes import QUICK_HEARTS, ended, held_by, read_lines, wait_for
+from tests.support.processes import QUICK_HEARTBEATS, ended, held_by, read_lines, wait_for
 
 CLAIMED_AT_MOST = 256
 
@@ -93,7 +93,7 @@ def test_a_frozen_worker_that_wakes_after_it_was_marked_failed_changes_nothing(c
 def test_the_job_of_a_dead_one_shot_is_left_paused_and_can_be_resumed(cluster, serve):
     site = serve(pages=150, hosts=2, traps=0, latency_ms=60)
     cluster.start("runmanager")
-    crawl = cluster.machine.start_crawl(site.start_url, "--scope", "any", output=cluster.output, **QUICK_HEARTS)
+    crawl = cluster.machine.start_crawl(site.start_url, "--scope", "any", output=cluster.output, **QUICK_HEARTBEATS)
     wait_for(lambda: site.count_requests() > 50, saying="the crawl is in progress")
 
     crawl.kill_with_children()

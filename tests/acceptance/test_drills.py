@@ -9,7 +9,7 @@ from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import Node
 from nodes.tasks import verbs
 from nodes.tasks.models import ArchivedTask
-from tests.support.processes import QUICK_HEARTS, wait_for
+from tests.support.processes import QUICK_HEARTBEATS, wait_for
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def drill(machine):
     """Run a drill in a sandbox. Return its exit code and its report."""
 
     def perform(*arguments):
-        command = machine.start("drill", *arguments, "--json", **QUICK_HEARTS, CRAWLCTL_VAR=str(machine.directory))
+        command = machine.start("drill", *arguments, "--json", **QUICK_HEARTBEATS, CRAWLCTL_VAR=str(machine.directory))
         code = command.wait(within=180)
         assert command.out, command.err
         return code, json.loads(command.out.splitlines()[-1])
@@ -54,7 +54,7 @@ def test_no_node_is_marked_failed_while_the_database_is_cut_off(drill):
 
 
 def test_a_drill_that_a_task_performs_leaves_only_its_report(machine):
-    environment = QUICK_HEARTS | {"CRAWLCTL_VAR": str(machine.directory)}
+    environment = QUICK_HEARTBEATS | {"CRAWLCTL_VAR": str(machine.directory)}
     for daemon in ("runmanager", "runtasks"):
         machine.start(daemon, **environment)
     verbs.create(kind="drill", arguments={"drill": "kill worker"}, made_by="a test")
@@ -93,7 +93,7 @@ def test_an_invalid_drill_is_refused_with_a_reason(machine, arguments, sentence)
 def test_a_drill_in_production_needs_a_confirmation(cluster, machine):
     workers = cluster.start("runmanager", "runworker", "runworker")[1:]
 
-    command = machine.start("drill", "kill", "worker", "--production", **QUICK_HEARTS)
+    command = machine.start("drill", "kill", "worker", "--production", **QUICK_HEARTBEATS)
 
     assert command.wait() == 2
     assert "--yes" in command.err
@@ -103,7 +103,7 @@ def test_a_drill_in_production_needs_a_confirmation(cluster, machine):
 def test_a_drill_is_refused_for_a_node_without_a_replacement(cluster, machine):
     _, worker = cluster.start("runmanager", "runworker")
 
-    command = machine.start("drill", "kill", "worker", "--production", "--yes", **QUICK_HEARTS)
+    command = machine.start("drill", "kill", "worker", "--production", "--yes", **QUICK_HEARTBEATS)
 
     assert command.wait() == 2
     assert "is the only worker" in command.err

@@ -13,7 +13,7 @@ import pytest
 from tests.acceptance.test_database_restarts import start_everything, start_job
 from tests.support.disks import fill, small_disk
 from tests.support.installations import copy_migrated
-from tests.support.processes import QUICK_HEARTS, Database, Machine, held_by, wait_for
+from tests.support.processes import QUICK_HEARTBEATS, Database, Machine, held_by, wait_for
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def lose_server(home):
 
 def test_a_crawl_survives_an_embedded_server_that_cannot_start_for_a_while(machine, home, serve, tmp_path):
     site = serve(pages=300, hosts=2, traps=3, latency_ms=40)
-    _, browser = start_everything(machine, DATABASE_URL="", CRAWLCTL_VAR=str(tmp_path / "var"), **QUICK_HEARTS)
+    _, browser = start_everything(machine, DATABASE_URL="", CRAWLCTL_VAR=str(tmp_path / "var"), **QUICK_HEARTBEATS)
     job_id = start_job(browser, site, output=tmp_path / "pages.jsonl")
     wait_for(lambda: site.count_requests() > 100, saying="the crawl is in progress")
 
@@ -71,7 +71,7 @@ def test_a_crawl_continues_after_a_full_disk(machine, serve, tmp_path):
     with small_disk(tmp_path / "disk", mebibytes=300) as disk:
         copy_migrated(disk / "var")
         _, browser = start_everything(
-            machine, DATABASE_URL="", CRAWLCTL_VAR=str(disk / "var"), CRAWLCTL_FREE_DISK="0", **QUICK_HEARTS
+            machine, DATABASE_URL="", CRAWLCTL_VAR=str(disk / "var"), CRAWLCTL_FREE_DISK="0", **QUICK_HEARTBEATS
         )
         job_id = start_job(browser, site, output=tmp_path / "pages.jsonl")
         wait_for(lambda: site.count_requests() > 100, saying="the crawl is in progress")
@@ -106,7 +106,7 @@ def daemons_below(running):
 def test_a_crawl_survives_kills_of_its_server_and_of_its_daemons(machine, home, serve, tmp_path):
     site = serve(pages=900, hosts=2, traps=1, latency_ms=40)
     own = {"DATABASE_URL": "", "CRAWLCTL_VAR": str(tmp_path / "var")}
-    running, browser = start_everything(machine, **own, **QUICK_HEARTS)
+    running, browser = start_everything(machine, **own, **QUICK_HEARTBEATS)
     job_id = start_job(browser, site, output=tmp_path / "pages.jsonl")
     chance = random.Random(int(os.environ.get("CRAWLCTL_TEST_SEED", "1")))
 

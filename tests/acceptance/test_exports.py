@@ -9,7 +9,7 @@ from jobs.exports import verbs, writing
 from jobs.exports.models import Export
 from nodes.tasks.models import TaskTemplate, TaskWorker
 from tests.support.api import make_documents, make_job
-from tests.support.processes import QUICK_HEARTS, held_by, wait_for
+from tests.support.processes import QUICK_HEARTBEATS, held_by, wait_for
 
 # Number of rows: slightly more than four parts have.
 DOCUMENTS = 4 * writing.ROWS_OF_A_PART + 17
@@ -24,7 +24,7 @@ def no_templates(machine):
 @pytest.fixture
 def start_worker(cluster, tmp_path):
     def start():
-        command = cluster.machine.start("runtasks", **QUICK_HEARTS, CRAWLCTL_EXPORTS=str(tmp_path))
+        command = cluster.machine.start("runtasks", **QUICK_HEARTBEATS, CRAWLCTL_EXPORTS=str(tmp_path))
         wait_for(lambda: TaskWorker.objects.filter(pid=command.pid).exists(), saying="the worker is on the roster")
         return command
 

@@ -14,7 +14,7 @@ import pytest
 from jobs.models import Job
 from tests.support.api import PASSWORD, make_user, token_client_of
 from tests.support.factories import make_job
-from tests.support.processes import QUICK_HEARTS, wait_for
+from tests.support.processes import QUICK_HEARTBEATS, wait_for
 
 # Pages and lists without a number in their address, one of each kind.
 PATHS = (
@@ -32,7 +32,7 @@ PATHS = (
 
 def start(machine, address="127.0.0.1:0", **environment):
     """Start a manager that serves pages. Return the manager and its address, once its pages answer."""
-    manager = machine.start("runmanager", "--http", address, **(QUICK_HEARTS | environment))
+    manager = machine.start("runmanager", "--http", address, **(QUICK_HEARTBEATS | environment))
     url = wait_for(
         lambda: manager.has_ended or manager.out.strip(), saying="the manager prints the address of its pages"
     )

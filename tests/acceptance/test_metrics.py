@@ -8,14 +8,14 @@ import pytest
 from jobs.metrics import table
 from nodes.metrics.kinds import Counter, Process
 from tests.support.metrics import free_port, scrape, scrape_when_up
-from tests.support.processes import QUICK_HEARTS, held_by, wait_for
+from tests.support.processes import QUICK_HEARTBEATS, held_by, wait_for
 from tests.support.tables import each_row
 
 
 def start(cluster, command, *arguments):
     """Start a daemon with metrics. Return the daemon and the port of its metrics."""
     port = free_port()
-    return cluster.machine.start(command, "--metrics-port", port, *arguments, **QUICK_HEARTS), port
+    return cluster.machine.start(command, "--metrics-port", port, *arguments, **QUICK_HEARTBEATS), port
 
 
 def indexed(*ports):

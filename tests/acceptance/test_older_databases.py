@@ -13,7 +13,7 @@ import pytest
 
 from tests.acceptance.test_database_restarts import Browser, start_everything, start_job
 from tests.support.debian import debian_server, debian_standby, newest_debian
-from tests.support.processes import QUICK_HEARTS, Command, Database, Machine, RunningSite, held_by, wait_for
+from tests.support.processes import QUICK_HEARTBEATS, Command, Database, Machine, RunningSite, held_by, wait_for
 
 pytestmark = pytest.mark.debian("postgresql")
 
@@ -124,7 +124,7 @@ def restore_over(server, *, dump):
 
 
 def test_a_crawl_loses_nothing_to_a_restore_of_an_older_dump(machine, server, serve):
-    crawl = Crawl.start(machine, serve(**SITE), **QUICK_HEARTS)
+    crawl = Crawl.start(machine, serve(**SITE), **QUICK_HEARTBEATS)
 
     replace_database(server, dump=crawl.dump(server, older_by=150))
 
@@ -133,7 +133,7 @@ def test_a_crawl_loses_nothing_to_a_restore_of_an_older_dump(machine, server, se
 
 
 def test_a_crawl_loses_nothing_to_a_restore_into_the_same_database(machine, server, serve):
-    crawl = Crawl.start(machine, serve(**SITE), **QUICK_HEARTS)
+    crawl = Crawl.start(machine, serve(**SITE), **QUICK_HEARTBEATS)
     dump = crawl.dump(server, older_by=100)
 
     restore_over(server, dump=dump)

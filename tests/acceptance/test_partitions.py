@@ -16,10 +16,12 @@ import pytest
 from jobs.state import channels
 from tests.acceptance.test_daemons import assert_undisturbed, refetches
 from tests.support.daemons import TAKEOVER_BEATS, beats_to_takeover
-from tests.support.processes import PATIENCE, QUICK_HEARTS, Database, ended, held_by, wait_for
+from tests.support.processes import PATIENCE, QUICK_HEARTBEATS, Database, ended, held_by, wait_for
 from tests.support.proxy import Direction, Proxy
 
-HEARTBEAT, NODE_TIMEOUT = (float(QUICK_HEARTS[f"CRAWLCTL_{name}"]) for name in ("HEARTBEAT_INTERVAL", "NODE_TIMEOUT"))
+HEARTBEAT, NODE_TIMEOUT = (
+    float(QUICK_HEARTBEATS[f"CRAWLCTL_{name}"]) for name in ("HEARTBEAT_INTERVAL", "NODE_TIMEOUT")
+)
 
 
 @pytest.fixture
@@ -103,7 +105,7 @@ def test_a_one_shot_crawl_survives_a_cut_connection_to_its_database(cluster, ser
     site = serve(pages=120, hosts=2, traps=3, latency_ms=60)
     proxy = proxies()
     crawl = cluster.machine.start_crawl(
-        site.start_url, "--scope", "any", output=cluster.output, **QUICK_HEARTS, **behind(proxy, cluster)
+        site.start_url, "--scope", "any", output=cluster.output, **QUICK_HEARTBEATS, **behind(proxy, cluster)
     )
     wait_for(lambda: site.count_requests() > 40, saying="the crawl is in progress")
 

@@ -19,7 +19,7 @@ from tests.support.cluster import TIMEOUT, seconds
 from tests.support.daemons import Cluster
 from tests.support.debian import debian_server
 from tests.support.pgbouncer import pgbouncer
-from tests.support.processes import QUICK_HEARTS, ROOT, Database, Machine
+from tests.support.processes import QUICK_HEARTBEATS, ROOT, Database, Machine
 from tests.support.tables import each_row
 
 pytestmark = [pytest.mark.debian("postgresql"), pytest.mark.debian("pgbouncer")]
@@ -120,7 +120,7 @@ def test_managers_and_workers_crawl_exactly_in_shared_sessions(cluster, shares, 
     site = serve(pages=150, hosts=2, traps=3)
     assert cluster.machine.start("migrate").wait() == 0
     cluster.start(
-        *("runmanager", "runmanager", "runworker", "runworker"), CRAWLCTL_POOLED_DATABASE_URL=shares, **QUICK_HEARTS
+        *("runmanager", "runmanager", "runworker", "runworker"), CRAWLCTL_POOLED_DATABASE_URL=shares, **QUICK_HEARTBEATS
     )
     job = cluster.make_job(site)
 
@@ -156,7 +156,7 @@ def test_sessions_behind_a_pooler_have_the_limits_of_a_node(pooled):
 
 
 def test_a_crawl_behind_a_pooler_survives_a_restore_of_an_older_dump(machine, server, serve):
-    crawl = Crawl.start(machine, serve(pages=400, hosts=2, traps=1, latency_ms=40), **QUICK_HEARTS)
+    crawl = Crawl.start(machine, serve(pages=400, hosts=2, traps=1, latency_ms=40), **QUICK_HEARTBEATS)
 
     replace_database(server, dump=crawl.dump(server, older_by=100))
 

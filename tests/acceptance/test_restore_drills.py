@@ -5,7 +5,7 @@ import json
 from crawlctl.drill.models import RESTORE
 from tests.acceptance.test_database_restarts import start_everything, start_job
 from tests.support.installations import copy_migrated
-from tests.support.processes import QUICK_HEARTS, Database, Machine, held_by, wait_for
+from tests.support.processes import QUICK_HEARTBEATS, Database, Machine, held_by, wait_for
 
 
 def files_of(place):
@@ -16,7 +16,7 @@ def test_a_drill_during_a_crawl_measures_a_restore_and_changes_nothing(serve, tm
     machine = Machine(Database("dbname=none"), tmp_path)
     place = tmp_path / "place"
     own = {
-        **QUICK_HEARTS,
+        **QUICK_HEARTBEATS,
         "DATABASE_URL": "",
         "CRAWLCTL_VAR": str(tmp_path / "var"),
         "CRAWLCTL_BACKUP_STORE": str(place),

@@ -5,7 +5,7 @@ import shutil
 from tests.acceptance.test_database_restarts import start_everything, start_job
 from tests.support.growing_site import growing_site
 from tests.support.installations import copy_migrated, remove_cluster
-from tests.support.processes import QUICK_HEARTS, Database, Machine, held_by, wait_for
+from tests.support.processes import QUICK_HEARTBEATS, Database, Machine, held_by, wait_for
 
 
 def wait_for_end_of_run(browser, job_id, number):
@@ -19,7 +19,7 @@ def wait_for_end_of_run(browser, job_id, number):
 def test_pages_found_and_lost_since_the_backup_are_removed_from_the_output(tmp_path):
     machine = Machine(Database("dbname=none"), tmp_path)
     own = {
-        **QUICK_HEARTS,
+        **QUICK_HEARTBEATS,
         "DATABASE_URL": "",
         "CRAWLCTL_VAR": str(tmp_path / "var"),
         "CRAWLCTL_BACKUP_STORE": str(tmp_path / "place"),

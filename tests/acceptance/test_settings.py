@@ -2,7 +2,7 @@
 
 from jobs.settings.table import TABLE
 from nodes.settings import versions
-from tests.support.processes import QUICK_HEARTS, wait_for
+from tests.support.processes import QUICK_HEARTBEATS, wait_for
 
 
 def store(document):
@@ -56,7 +56,7 @@ def test_a_running_node_applies_a_changed_interval_of_heartbeats(cluster):
 def test_the_command_line_overrides_all_other_settings(machine, cluster):
     store({"worker": {"claimed": 7}})
     worker = machine.start(
-        "runworker", "--set", "worker.claimed=3", **(QUICK_HEARTS | {"CRAWLCTL_CLAIMED_PER_WORKER": "50"})
+        "runworker", "--set", "worker.claimed=3", **(QUICK_HEARTBEATS | {"CRAWLCTL_CLAIMED_PER_WORKER": "50"})
     )
     report = wait_for_version(cluster, worker, 1)
 

@@ -25,7 +25,7 @@ from tests.support.debian import debian_server
 from tests.support.disks import fill, make_read_only, small_disk
 from tests.support.installations import copy_migrated
 from tests.support.jumps import set_clock_back
-from tests.support.processes import QUICK_HEARTS, Database, Machine, held_by, wait_for
+from tests.support.processes import QUICK_HEARTBEATS, Database, Machine, held_by, wait_for
 
 _PAGE = 8192
 FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
@@ -123,7 +123,7 @@ def set_read_only(server, is_read_only):
 @pytest.mark.debian("postgresql")
 def test_a_crawl_waits_for_a_database_that_is_read_only(machine_of_server, server, serve, tmp_path):
     site = serve(pages=300, hosts=2, traps=1, latency_ms=40)
-    running, browser = start_everything(machine_of_server, **QUICK_HEARTS)
+    running, browser = start_everything(machine_of_server, **QUICK_HEARTBEATS)
     job_id = start_job(browser, site, output=tmp_path / "pages.jsonl")
     wait_for(lambda: site.count_requests() > 60, saying="the crawl is in progress")
 
@@ -145,7 +145,7 @@ def test_a_crawl_continues_after_a_full_disk_of_the_write_ahead_log(machine_of_c
         subprocess.run(["cp", "-a", wal, disk / "pg_wal"], check=True)
         wal.rename(home.directory / "old_wal")
         wal.symlink_to(disk / "pg_wal")
-        _, browser = start_everything(machine_of_clone, **own, **QUICK_HEARTS)
+        _, browser = start_everything(machine_of_clone, **own, **QUICK_HEARTBEATS)
         job_id = start_job(browser, site, output=tmp_path / "pages.jsonl")
         wait_for(lambda: site.count_requests() > 60, saying="the crawl is in progress")
 
@@ -206,7 +206,7 @@ def tear_pages(path, blocks):
 def test_torn_pages_of_a_killed_database_lose_no_document(machine_of_clone, serve, tmp_path):
     site = serve(pages=300, hosts=2, traps=1, latency_ms=40)
     home = Home(tmp_path / "var" / "postgres")
-    own = {"DATABASE_URL": "", "CRAWLCTL_VAR": str(tmp_path / "var"), **QUICK_HEARTS}
+    own = {"DATABASE_URL": "", "CRAWLCTL_VAR": str(tmp_path / "var"), **QUICK_HEARTBEATS}
     running, browser = start_everything(machine_of_clone, **own)
     job_id = start_job(browser, site, output=tmp_path / "pages.jsonl")
     wait_for(lambda: site.count_requests() > 60, saying="the crawl is in progress")
@@ -226,7 +226,7 @@ def test_kills_of_all_processes_lose_no_document_and_tear_no_page(machine_of_clo
     site = serve(pages=300 * kills, hosts=2, traps=1, latency_ms=40 if kills < 10 else 150)
     home, root = Home(tmp_path / "var" / "postgres"), tmp_path / "archive"
     own = {"DATABASE_URL": "", "CRAWLCTL_VAR": str(tmp_path / "var"), "CRAWLCTL_ARCHIVE_ROOT": str(root)}
-    running, browser = start_everything(machine_of_clone, **own, **QUICK_HEARTS)
+    running, browser = start_everything(machine_of_clone, **own, **QUICK_HEARTBEATS)
     job_id = start_job(browser, site, output=tmp_path / "pages.jsonl", archive="warc")
     chance = random.Random(int(os.environ.get("CRAWLCTL_TEST_SEED", "1")))
 
@@ -235,7 +235,7 @@ def test_kills_of_all_processes_lose_no_document_and_tear_no_page(machine_of_clo
         wait_for(lambda asked=asked: site.count_requests() > asked + 12, saying="the crawl goes on")
         time.sleep(chance.uniform(0, 0.5))
         kill_everything(running, home)
-        running, browser = start_everything(machine_of_clone, **own, **QUICK_HEARTS)
+        running, browser = start_everything(machine_of_clone, **own, **QUICK_HEARTBEATS)
 
     wait_for(lambda: phase_of(browser, job_id) == "inactive", within=180, saying="the job has ended")
     assert held_by(tmp_path / "pages.jsonl") == site.documents
@@ -249,7 +249,7 @@ def test_kills_of_all_processes_lose_no_document_and_tear_no_page(machine_of_clo
 
 def test_two_commands_run_in_one_clone_form_one_cluster(machine_of_clone, serve, tmp_path):
     site = serve(pages=300, hosts=2, traps=1, latency_ms=40)
-    own = {"DATABASE_URL": "", "CRAWLCTL_VAR": str(tmp_path / "var"), **QUICK_HEARTS}
+    own = {"DATABASE_URL": "", "CRAWLCTL_VAR": str(tmp_path / "var"), **QUICK_HEARTBEATS}
     first, browser = start_everything(machine_of_clone, **own)
     job_id = start_job(browser, site, output=tmp_path / "pages.jsonl")
     second, other_browser = start_everything(machine_of_clone, **own)
@@ -275,7 +275,7 @@ def test_a_crawl_continues_when_the_clock_of_the_database_is_set_back(server, ma
     account = replace(account, prefix=(*account.prefix, *faked, "DONT_FAKE_MONOTONIC=1"))
     server.server = replace(server.server, account=account)
     server.start()
-    _, browser = start_everything(machine_of_server, **QUICK_HEARTS)
+    _, browser = start_everything(machine_of_server, **QUICK_HEARTBEATS)
     job_id = start_job(browser, site, output=tmp_path / "pages.jsonl")
     wait_for(lambda: site.count_requests() > 60, saying="the crawl is in progress")
 

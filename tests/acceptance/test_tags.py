@@ -1,7 +1,7 @@
 """Proves with real daemons that only workers with a tag read the seeds that require it."""
 
 from jobs.models import Job, Seed
-from tests.support.processes import QUICK_HEARTS, held_by, wait_for
+from tests.support.processes import QUICK_HEARTBEATS, held_by, wait_for
 
 
 def test_a_tagged_seed_waits_for_a_worker_with_the_tag(cluster, serve):
@@ -13,7 +13,7 @@ def test_a_tagged_seed_waits_for_a_worker_with_the_tag(cluster, serve):
     wait_for(lambda: "“inside”" in Job.objects.get(pk=job.pk).reason, saying="the job names the missing tag")
     assert not site.count_requests()
 
-    tagged = cluster.machine.start("runworker", "--tag", "inside", **QUICK_HEARTS)
+    tagged = cluster.machine.start("runworker", "--tag", "inside", **QUICK_HEARTBEATS)
 
     assert cluster.wait_for_end(job) == "finished"
     assert held_by(cluster.output) == site.documents

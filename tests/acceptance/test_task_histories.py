@@ -13,7 +13,7 @@ import pytest
 
 from nodes.tasks import statistics, verbs
 from nodes.tasks.models import ArchivedTask, Task, TaskTemplate, TaskWorker
-from tests.support.processes import QUICK_HEARTS, wait_for
+from tests.support.processes import QUICK_HEARTBEATS, wait_for
 from tests.support.task_kinds import NAMED
 
 HISTORIES = int(os.environ.get("CRAWLCTL_TEST_TASK_HISTORIES", "2"))
@@ -33,7 +33,7 @@ class History:
         self.made = dict.fromkeys(GROUPS, 0)
 
     def start_worker(self):
-        return self.cluster.machine.start("runtasks", **QUICK_HEARTS, CRAWLCTL_TASKS=NAMED)
+        return self.cluster.machine.start("runtasks", **QUICK_HEARTBEATS, CRAWLCTL_TASKS=NAMED)
 
     def act(self):
         (
@@ -59,7 +59,7 @@ class History:
 
     def end_manager(self):
         self._end(self.managers[0])
-        self.managers = [self.cluster.machine.start("runmanager", **QUICK_HEARTS)]
+        self.managers = [self.cluster.machine.start("runmanager", **QUICK_HEARTBEATS)]
 
     def _end(self, process):
         if self.chance.random() < 0.5:

@@ -14,7 +14,7 @@ from nodes.database.clock import read_clock
 from nodes.tasks import verbs
 from nodes.tasks.models import ArchivedTask, Task, TaskTemplate, TaskWorker
 from tests.support.forking import ROOT
-from tests.support.processes import QUICK_HEARTS, wait_for
+from tests.support.processes import QUICK_HEARTBEATS, wait_for
 from tests.support.task_kinds import NAMED
 from tests.support.tasks import lines_of
 
@@ -63,7 +63,7 @@ def start_worker(cluster):
     """Start a task worker, and wait until it is on the roster."""
 
     def start(*arguments, **environment):
-        command = cluster.machine.start("runtasks", *arguments, **(QUICK_HEARTS | KINDS | environment))
+        command = cluster.machine.start("runtasks", *arguments, **(QUICK_HEARTBEATS | KINDS | environment))
         wait_for(lambda: command.has_ended or row_of(command) is not None, saying="the worker is on the roster")
         assert not command.has_ended, command.err
         return command

@@ -17,11 +17,11 @@ from tests.acceptance.test_cluster_life import count_events, start_one_by_one, t
 from tests.acceptance.test_daemons import assert_undisturbed, refetches
 from tests.support.cluster import seconds
 from tests.support.daemons import TAKEOVER_BEATS, beats_to_takeover
-from tests.support.processes import QUICK_HEARTS, Machine, copy_of, wait_for
+from tests.support.processes import QUICK_HEARTBEATS, Machine, copy_of, wait_for
 from tests.support.proxy import Proxy
 from tests.support.zookeeper import ZooKeeper
 
-HEARTBEAT = float(QUICK_HEARTS["CRAWLCTL_HEARTBEAT_INTERVAL"])
+HEARTBEAT = float(QUICK_HEARTBEATS["CRAWLCTL_HEARTBEAT_INTERVAL"])
 # Limit promised in docs/coordination.md, plus three for a busy machine (in intervals of heartbeats).
 BACK_WITHIN_BEATS = 2 + 3
 
@@ -262,7 +262,7 @@ def test_a_cluster_without_changes_writes_nothing_to_zookeeper(cluster, zookeepe
 def test_an_instance_without_zookeeper_logs_each_attempt_and_ends(machine, zookeeper, elected_in_zookeeper, kind):
     zookeeper.stop()
 
-    daemon = machine.start(kind, **(QUICK_HEARTS | elected_in_zookeeper(CRAWLCTL_NODE_TIMEOUT="1")))
+    daemon = machine.start(kind, **(QUICK_HEARTBEATS | elected_in_zookeeper(CRAWLCTL_NODE_TIMEOUT="1")))
 
     assert daemon.wait() == 1
     assert [f"attempt {number} of 5" in daemon.err for number in range(1, 7)] == [True] * 5 + [False]
@@ -276,7 +276,7 @@ def test_other_credentials_are_refused_with_a_reason(cluster, elected_in_zookeep
     wait_for_term(cluster, 1)
 
     other = cluster.machine.start(
-        "runmanager", **QUICK_HEARTS, **elected_in_zookeeper(CRAWLCTL_ZOOKEEPER_CREDENTIALS="crawl:wrong")
+        "runmanager", **QUICK_HEARTBEATS, **elected_in_zookeeper(CRAWLCTL_ZOOKEEPER_CREDENTIALS="crawl:wrong")
     )
 
     assert other.wait() == 1
@@ -288,7 +288,7 @@ def test_other_credentials_are_refused_with_a_reason(cluster, elected_in_zookeep
 def test_a_path_with_data_of_another_program_is_not_changed(machine, zookeeper, elected_in_zookeeper, path):
     write_foreign_data(zookeeper, f"{path}/{CLUSTER}")
 
-    daemon = machine.start("runworker", **QUICK_HEARTS, **elected_in_zookeeper())
+    daemon = machine.start("runworker", **QUICK_HEARTBEATS, **elected_in_zookeeper())
 
     assert daemon.wait() == 1
     assert f"{path}/{CLUSTER} in ZooKeeper is in use by another application" in daemon.err
@@ -302,7 +302,7 @@ def test_the_path_of_a_cluster_of_another_database_is_not_changed(
 
     with copy_of(template) as another:
         elsewhere = Machine(another, tmp_path)
-        daemon = elsewhere.start("runmanager", **QUICK_HEARTS, **elected_in_zookeeper())
+        daemon = elsewhere.start("runmanager", **QUICK_HEARTBEATS, **elected_in_zookeeper())
         assert daemon.wait() == 1
         assert another.value("SELECT count(*) FROM nodes_mainterm WHERE main_id IS NOT NULL") == 0
 

@@ -104,7 +104,7 @@ def test_known_settings_of_another_release_apply_and_unknown_ones_are_named(capl
     assert named == {"ignored worker.shoe_size", "ignored moon"}
 
     assert stored.version == 3
-    assert set(stored.said) == {CLAIMED.path, HEARTBEAT_INTERVAL.path, NODE_TIMEOUT.path}
+    assert set(stored.values) == {CLAIMED.path, HEARTBEAT_INTERVAL.path, NODE_TIMEOUT.path}
 
 
 # --- A process -----------------------------------------------------------------------------------

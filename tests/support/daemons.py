@@ -7,7 +7,7 @@ from django.utils import timezone
 from jobs.models import Job
 from jobs.verbs import control
 from tests.support.factories import make_job, make_output, make_policy
-from tests.support.processes import QUICK_HEARTS, wait_for
+from tests.support.processes import QUICK_HEARTBEATS, wait_for
 
 # Largest time from the last heartbeat of a main manager to its replacement (in intervals of heartbeats): the timeout,
 # one interval to notice the silence, and one for a busy machine. docs/failures.md states this time.
@@ -22,7 +22,7 @@ def beats_to_takeover(cluster, main, heir):
          WHERE old.id = %s AND elected.node_id = %s AND elected.kind = 'elected'
     """
     seconds = cluster.database.value(silence, cluster.node_of(main).id, cluster.node_of(heir).id)
-    return float(seconds) / float(QUICK_HEARTS["CRAWLCTL_HEARTBEAT_INTERVAL"])
+    return float(seconds) / float(QUICK_HEARTBEATS["CRAWLCTL_HEARTBEAT_INTERVAL"])
 
 
 class Cluster:
@@ -34,7 +34,7 @@ class Cluster:
 
     def start(self, *kinds, **environment):
         """Start daemons, wait until they work, and return their processes."""
-        started = [self.machine.start(kind, **(QUICK_HEARTS | environment)) for kind in kinds]
+        started = [self.machine.start(kind, **(QUICK_HEARTBEATS | environment)) for kind in kinds]
         for daemon in started:
             wait_for(lambda daemon=daemon: self.node_of(daemon).status == "running", saying=f"{daemon.name} works")
         return started

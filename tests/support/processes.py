@@ -37,10 +37,10 @@ from tests.support.lifetimes import ENDS_WITH_PYTEST
 
 # Longest wait for a condition (seconds). Generous for busy machines: a condition that holds ends the wait immediately.
 PATIENCE = 60.0
-# Settings of processes: a short node timeout, so that a test of a silent node need not wait long. Connections may name
-# files of the test's directory.
+# Settings of processes whose connections may name any file.
 ANYWHERE = {"CRAWLCTL_OUTPUT_ROOT": "/", "CRAWLCTL_FILE_ROOTS": "/"}
-QUICK_HEARTS = {"CRAWLCTL_HEARTBEAT_INTERVAL": "0.5", "CRAWLCTL_NODE_TIMEOUT": "2"}
+# Settings of processes with a short node timeout, so that a test of a silent node need not wait long.
+QUICK_HEARTBEATS = {"CRAWLCTL_HEARTBEAT_INTERVAL": "0.5", "CRAWLCTL_NODE_TIMEOUT": "2"}
 
 
 def skewed_by(hours):
@@ -77,11 +77,11 @@ class Database:
 
     def rows(self, query, *values):
         try:
-            return _asked_last(self.dsn).execute(query, values).fetchall()
+            return _connection_to(self.dsn).execute(query, values).fetchall()
         except psycopg.OperationalError:
             # The server has ended the kept connection.
             forget_connection()
-            return _asked_last(self.dsn).execute(query, values).fetchall()
+            return _connection_to(self.dsn).execute(query, values).fetchall()
 
     def value(self, query, *values):
         """Return the first column of the first row, or None without a row."""
@@ -111,7 +111,7 @@ class Database:
 _kept = {}
 
 
-def _asked_last(dsn):
+def _connection_to(dsn):
     if dsn not in _kept:
         forget_connection()
         _kept[dsn] = psycopg.connect(dsn, autocommit=True, row_factory=namedtuple_row, prepare_threshold=None)

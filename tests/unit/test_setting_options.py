@@ -14,7 +14,7 @@ from nodes.tasks.settings import CLEAN_AFTER, DEAD_AFTER
 def test_an_option_for_a_single_setting_means_the_same_as_set(command, flag, setting):
     parser = command().create_parser("manage.py", "daemon")
 
-    given = parser.parse_args(["--set", "cluster.heartbeat_interval=1", flag, "60"]).settings_said
+    given = parser.parse_args(["--set", "cluster.heartbeat_interval=1", flag, "60"]).settings_options
 
     assert given == ["cluster.heartbeat_interval=1", f"{setting.path}=60"]
-    assert parser.parse_args([]).settings_said == []
+    assert parser.parse_args([]).settings_options == []

@@ -73,13 +73,13 @@ class Command(BaseCommand):
         jobs: bool,
         metrics_port: int,
         metrics_address: str,
-        settings_said: list[str],
+        settings_options: list[str],
         **_options: Any,
     ) -> None:
         if not attached:
             # The parent of an attached process has already checked.
             check_database()
-            check_room_for_sessions(nodes=2 if jobs else 1, options=settings_said)
+            check_room_for_sessions(nodes=2 if jobs else 1, options=settings_options)
         with ExitStack() as ends_with_us:
             ends_with_us.enter_context(
                 metrics_shown(
@@ -88,9 +88,11 @@ class Command(BaseCommand):
             )
             address = self._serve_beside(http, ends_with_us) if http else ""
             if jobs:
-                ends_with_us.enter_context(_distributed_jobs(settings_said))
+                ends_with_us.enter_context(_distributed_jobs(settings_options))
             try:
-                daemons.run_manager(name=name, scope=scope, address=address, options=settings_said, attached=attached)
+                daemons.run_manager(
+                    name=name, scope=scope, address=address, options=settings_options, attached=attached
+                )
             except ManagerFailed as failed:
                 raise CommandError(f"The manager ends: {failed}", returncode=1) from failed
 
@@ -113,7 +115,7 @@ class Command(BaseCommand):
 
 
 @contextmanager
-def _distributed_jobs(settings_said: list[str]) -> Iterator[None]:
+def _distributed_jobs(settings_options: list[str]) -> Iterator[None]:
     """Run distributed jobs in separate threads, while the manager works. No crawl waits for them."""
     with ExitStack() as at_work:
         with refusals_of_jobs():
@@ -123,7 +125,7 @@ def _distributed_jobs(settings_said: list[str]) -> Iterator[None]:
                 node=name_of_this_process(),
                 strategy=DEFAULT,
                 tuning=Tuning(stop_within=_RUNS_END_WITHIN),
-                options=settings_said,
+                options=settings_options,
             )
             at_work.enter_context(jobs.at_work())
         # Errors of the manager in this block are not errors of distributed jobs, so `refusals_of_jobs` does not

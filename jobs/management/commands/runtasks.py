@@ -51,16 +51,16 @@ class Command(BaseCommand):
         work_on: str,
         memory_limit: int | None,
         attached: bool,
-        settings_said: list[str],
+        settings_options: list[str],
         **_options: Any,
     ) -> None:
         if not attached:
             # An attached process does not repeat the checks of its parent.
             check_database()
-            check_room_for_sessions(nodes=1, options=settings_said)
+            check_room_for_sessions(nodes=1, options=settings_options)
         try:
             run_task_worker(
-                name=name, work_on=work_on, memory_limit=memory_limit, options=settings_said, attached=attached
+                name=name, work_on=work_on, memory_limit=memory_limit, options=settings_options, attached=attached
             )
         except TaskWorkerFailed as failed:
             raise CommandError(f"The task worker ends: {failed}", returncode=1) from failed

@@ -47,16 +47,18 @@ class Command(BaseCommand):
         attached: bool,
         metrics_port: int,
         metrics_address: str,
-        settings_said: list[str],
+        settings_options: list[str],
         **_options: Any,
     ) -> None:
         if not attached:
             # An attached process does not repeat the checks of its parent.
             check_database()
-            check_room_for_sessions(nodes=1, options=settings_said)
+            check_room_for_sessions(nodes=1, options=settings_options)
         try:
             with metrics_shown(shown_by(Process.WORKER), address=metrics_address, port=metrics_port):
-                daemons.run_worker(name=name, tags=tuple(tags), scope=scope, options=settings_said, attached=attached)
+                daemons.run_worker(
+                    name=name, tags=tuple(tags), scope=scope, options=settings_options, attached=attached
+                )
         except WorkerFailed as failed:
             raise CommandError(f"The worker ends: {failed}", returncode=1) from failed
 

@@ -200,7 +200,7 @@ def over_time(changes: Sequence[tuple[float, Limits]], *hosts: str) -> list[Rule
 
     Until an edit has reached all nodes, each node uses the old or the new limits. So there are two kinds of rules.
     Rules of the new limits hold from `EDIT_GRACE` seconds after an edit until the next edit. Rules that allow what
-    either limits allow hold from the beginning of the old limits to the end of the new ones.
+    either of the two limits allows hold from the beginning of the old limits to the end of the new ones.
     """
     rules: list[Rule] = []
     ends = [moment for moment, _ in changes[1:]] + [_ALWAYS]

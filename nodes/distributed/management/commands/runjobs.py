@@ -61,7 +61,7 @@ class Command(BaseCommand):
         attached: bool,
         metrics_port: int,
         metrics_address: str,
-        settings_said: list[str],
+        settings_options: list[str],
         **_options: Any,
     ) -> None:
         if settings.CRAWLCTL_COORDINATION != ZOOKEEPER:
@@ -79,7 +79,7 @@ class Command(BaseCommand):
                     stop_within=_seconds("--stop-within", stop_within),
                     start_within=_seconds("--start-within", start_within),
                 ),
-                options=settings_said,
+                options=settings_options,
             )
             run_jobs(jobs, attached=attached)
 
