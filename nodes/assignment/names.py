@@ -47,8 +47,8 @@ def strategy_named(names: str) -> PoolStrategy:
 
 def _loaded(name: str, added: Mapping[str, EntryPoint]) -> PoolStrategy:
     if name not in added:
-        there = ", ".join(sorted({*_OURS, *added}))
-        raise NoSuchStrategy(f"there is no strategy {name!r}; there are: {there}")
+        known = ", ".join(sorted({*_OURS, *added}))
+        raise NoSuchStrategy(f"there is no strategy {name!r}; there are: {known}")
     entry = added[name]
     try:
         strategy: PoolStrategy = entry.load()

@@ -99,8 +99,8 @@ def share_out(strategy: PoolStrategy, situation: Situation) -> dict[WorkItem, st
 def _placements_by(strategy: PoolStrategy, situation: Situation, placed: Shares) -> Shares:
     """Return the placements of one strategy. Raise StrategyRefused if they are invalid."""
     shares = strategy(situation, placed)
-    there = {WorkItem(job, item) for job, items in situation.pools.items() for item in items}
-    if invented := shares.keys() - there:
+    all_items = {WorkItem(job, item) for job, items in situation.pools.items() for item in items}
+    if invented := shares.keys() - all_items:
         raise StrategyRefused(f"the strategy placed {_some(invented)}, which no pool has")
     if twice := shares.keys() & placed.keys():
         raise StrategyRefused(f"the strategy placed {_some(twice)}, which an earlier strategy has placed")

@@ -517,12 +517,12 @@ class DatabaseCoordination(Participant):
     def _hold_leadership(
         self, connection: psycopg.Connection[Any], *, seen: ClusterState, leadership: Leadership
     ) -> None:
-        there = self._lock_cluster(connection)
-        if there.main_instance != self._who["instance"] or there.term != leadership.term:
+        stored = self._lock_cluster(connection)
+        if stored.main_instance != self._who["instance"] or stored.term != leadership.term:
             raise NotMain(
-                f"term {leadership.term} has ended: the main node of term {there.term} is {there.main or 'not elected yet'}"
+                f"term {leadership.term} has ended: the main node of term {stored.term} is {stored.main or 'not elected yet'}"
             )
-        if _versions(there) != seen.versions:
+        if _versions(stored) != seen.versions:
             raise Outdated("members, pools or shares have changed since they were read; nothing was written")
 
     def _count_up(

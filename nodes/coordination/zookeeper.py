@@ -678,12 +678,12 @@ class ZooKeeperCoordination(Participant):
         """Return the operations that change the pool of a job to these items."""
         path, operations = self._tree.pool(job), list[Operation]()
         try:
-            there = session.children(path)
+            present = session.children(path)
         except Absent:
-            there = frozenset()
+            present = frozenset()
             operations.append(Create(path))
-        operations += [Delete(self._tree.pool(job, item)) for item in sorted(there - items)]
-        operations += [Create(self._tree.pool(job, item)) for item in sorted(items - there)]
+        operations += [Delete(self._tree.pool(job, item)) for item in sorted(present - items)]
+        operations += [Create(self._tree.pool(job, item)) for item in sorted(items - present)]
         return operations
 
     def _latch(self, latches: Iterable[str], session: Session) -> str | None:

@@ -39,15 +39,15 @@ def allocate(
     returned.
     """
     available_managers = available_managers_of(managers)
-    there = {manager.id for manager in managers}
+    live = {manager.id for manager in managers}
     leaving = {manager.id for manager in managers if manager.leaves}
     if not available_managers:
         return ()
-    stranded = {item.id for item in items if is_stranded(item, there=there, timeout=timeout)}
+    stranded = {item.id for item in items if is_stranded(item, live=live, timeout=timeout)}
     unassigned = {
         item.id
         for item in items
-        if item.state != ItemState.RELEASING and (item.owner is None or item.owner not in there)
+        if item.state != ItemState.RELEASING and (item.owner is None or item.owner not in live)
     } | stranded
     placed = _place(
         items, unassigned=unassigned, leaving=leaving, available_managers=available_managers, strategy=strategy

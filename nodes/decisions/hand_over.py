@@ -65,9 +65,9 @@ def let_go(*, items: Iterable[ItemSeen], managers: Iterable[ManagerSeen], me: UU
     )
 
 
-def is_stranded(item: ItemSeen, *, there: Container[UUID | None], timeout: dt.timedelta) -> bool:
-    """True if no owner will end the move: the owner is not `there`, or did not end it within `timeout`."""
-    return item.state == ItemState.RELEASING and (item.owner not in there or item.releasing_for > timeout)
+def is_stranded(item: ItemSeen, *, live: Container[UUID | None], timeout: dt.timedelta) -> bool:
+    """True if no owner will end the move: the owner is not in `live`, or did not end it within `timeout`."""
+    return item.state == ItemState.RELEASING and (item.owner not in live or item.releasing_for > timeout)
 
 
 def move(item: ItemSeen, *, to: ManagerSeen, managers: Iterable[ManagerSeen]) -> Release | None:

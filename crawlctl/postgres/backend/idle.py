@@ -36,7 +36,10 @@ class IdleConnections:
         self._waiting: list[_Idle] = []
 
     def take(self, parameters: Mapping[str, Any]) -> ConnectionWithTimeouts[Any] | None:
-        """Return a connection with these parameters, or None. The server may have ended it meanwhile."""
+        """
+        Return the last used connection, which the server may have ended meanwhile. If it has other parameters than
+        these, close all waiting connections and return None.
+        """
         with self._lock:
             self._close_idle()
             if self._waiting and self._waiting[-1].parameters == parameters:

@@ -90,7 +90,7 @@ class CountingObserver(Observer):
         of_job.runs.observe(took.total_seconds(), self._node, job)
 
     def run_delayed(self, item: WorkItem, holder: str) -> None:
-        djm.PUT_OFF.add(1, self._node, item.job)
+        djm.DELAYED_RUNS.add(1, self._node, item.job)
 
     def lock_lost(self, item: WorkItem) -> None:
         djm.LOST_LOCKS.add(1, self._node, item.job)

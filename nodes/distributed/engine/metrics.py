@@ -101,7 +101,7 @@ RUNS: Final = Counter(
     meaning="Runs of each job that ended: `ok` or `failed`.",
     shown_by=_SHOWN_BY,
 )
-PUT_OFF: Final = Counter(
+DELAYED_RUNS: Final = Counter(
     name="djm_runs_delayed_total",
     labels=(_NODE, _JOB),
     meaning="Runs that were delayed, because another node had locked one of their items.",
@@ -179,7 +179,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     MEMBER,
     MAIN,
     RUNS,
-    PUT_OFF,
+    DELAYED_RUNS,
     LOST_LOCKS,
     MOVED,
     REFUSED_PLANS,

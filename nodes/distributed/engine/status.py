@@ -62,8 +62,8 @@ def state_of(coordination: Coordination, job: str) -> JobState:
     """
     pools = coordination.read_state().pools
     if job not in pools:
-        there = ", ".join(sorted(pools)) or "none"
-        raise UnknownJob(f"there is no distributed job {job!r} in this cluster; there are: {there}")
+        known = ", ".join(sorted(pools)) or "none"
+        raise UnknownJob(f"there is no distributed job {job!r} in this cluster; there are: {known}")
     locked = {lock.item for lock in coordination.locks() if not lock.has_expired}
     has_locks = any(WorkItem(*item).job == job for item in locked)
     return JobState.RUNNING if has_locks else JobState.STOPPED
