@@ -347,7 +347,7 @@ class DatabaseCoordination(Participant):
         )
 
     def assign(self, shares: Shares, *, seen: ClusterState, leadership: Leadership) -> int:
-        seen.refuse_strangers(shares)
+        seen.refuse_nonmembers(shares)
         changed = {item: node for item, node in shares.items() if seen.shares.get(item) != node}
         dropped = seen.shares.keys() - shares.keys()
         if not changed and not dropped and not seen.gone:

@@ -65,7 +65,7 @@ class ClusterState:
         """Return the jobs that have a pool, and that no member can execute."""
         return frozenset(self.pools) - frozenset(job for jobs in self.members.values() for job in jobs)
 
-    def refuse_strangers(self, shares: Shares) -> None:
+    def refuse_nonmembers(self, shares: Shares) -> None:
         """
         Refuse shares of nodes that are not members.
 

@@ -69,7 +69,7 @@ _T = TypeVar("_T")
 _TRIES: Final = 10
 
 # Number of attempts of a read of many nodes, which starts again if a node is missing and a version has changed.
-_LOOKS: Final = 10
+_READ_ATTEMPTS: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,7 +305,7 @@ class ZooKeeperCoordination(Participant):
 
     def read_state(self) -> ClusterState:
         with self._asking() as session:
-            for _attempt in range(_LOOKS):
+            for _attempt in range(_READ_ATTEMPTS):
                 with suppress(Absent):
                     return self._read_state(session)
             if not self._is_ours(session):
@@ -366,7 +366,7 @@ class ZooKeeperCoordination(Participant):
     def assign(self, shares: Shares, *, seen: ClusterState, leadership: Leadership) -> int:
         versions = seen.versions
         assert isinstance(versions, _Versions)
-        seen.refuse_strangers(shares)
+        seen.refuse_nonmembers(shares)
         tree = self._tree
         wanted: dict[str, dict[str, set[str]]] = {node: defaultdict(set) for node in seen.members}
         for item, node in shares.items():

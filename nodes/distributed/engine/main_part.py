@@ -45,14 +45,14 @@ class MainPart:
         tuning: Callable[[], Tuning],
         switches: Callable[[], Switches],
         observer: ObserverGroup,
-        look_every: dt.timedelta,
+        read_every: dt.timedelta,
     ) -> None:
         self._coordination = coordination
         self._strategy = strategy
         self._tuning = tuning
         self._switches = switches
         self._observer = observer
-        self._look_every = look_every.total_seconds()
+        self._read_every = read_every.total_seconds()
         self._cleaned_at = seconds_since_boot()
         self._balanced: object = None
         self._is_asked = threading.Event()
@@ -90,7 +90,7 @@ class MainPart:
                 logger.warning("node %s cannot do the work of the main node: %s", self._coordination.node, error)
             except Exception:
                 logger.exception("the work of the main node failed on node %s", self._coordination.node)
-            self._wake_up.wait(self._look_every)
+            self._wake_up.wait(self._read_every)
 
     def step(self) -> None:
         """

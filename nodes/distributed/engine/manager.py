@@ -33,8 +33,8 @@ logger = logging.getLogger(__name__)
 _TIMEOUT = dt.timedelta(seconds=30)
 # Numbers of beats, and of reads by the main node, in a timeout. Pause between two attempts to reach the store.
 _BEATS = 6
-_LOOKS = 6
-_TRY_AGAIN = dt.timedelta(seconds=1)
+_READS = 6
+_RETRY_AFTER = dt.timedelta(seconds=1)
 
 
 class DistributedJobManager:
@@ -90,7 +90,7 @@ class DistributedJobManager:
             tuning=lambda: self._tuning,
             switches=lambda: self._switches,
             observer=self._observer,
-            look_every=coordination.timeout / _LOOKS,
+            read_every=coordination.timeout / _READS,
         )
 
     @classmethod
@@ -244,7 +244,7 @@ class DistributedJobManager:
                 if self._gives_up.is_set() or seconds_since_boot() >= deadline:
                     raise
                 logger.warning("node %s cannot start yet: %s", self.node, error)
-                self._gives_up.wait(_TRY_AGAIN.total_seconds())
+                self._gives_up.wait(_RETRY_AFTER.total_seconds())
             else:
                 return
 
