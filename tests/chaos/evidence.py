@@ -112,7 +112,7 @@ class Evidence:
         }
 
     def findings(self):
-        """Return the findings as lines, at most ten of each kind."""
+        """Yield the findings as lines: at most ten lost or extra documents, stale writes, and overlaps of each site."""
         yield from (f"lost: {url}" for url in self.lost[:_SHOWN])
         yield from (f"in an output and not on the site: {url}" for url in self.extra[:_SHOWN])
         for found in self.overlaps:

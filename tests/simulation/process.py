@@ -36,15 +36,15 @@ BEAT = dt.timedelta(seconds=2)
 # Seconds between two passes of an idle manager's loop, which looks at its cluster twice in an interval of heartbeats.
 _PASS = 1.0
 # Longest time by which a sleep is too long (seconds).
-_OVERSLEPT = 0.01
+_LONGEST_OVERSLEEP = 0.01
 # Longest time of a write without a fault (seconds).
 _STATEMENT = 0.2
 # Seconds between a worker's checks of its permission to begin requests.
-_GLANCE = 0.8
+_CHECK_INTERVAL = 0.8
 _FIRST_RETRY = 0.1
 # Number of signs of life that a member sends in the length of a session. Time for which a chosen member may do nothing
 # as main manager (in timeouts).
-_SITS_A_SESSION = 6
+_BEATS_A_SESSION = 6
 _IDLE = 2
 # Number of passes for which a draining manager waits for the move of its groups. After them it leaves anyway.
 _DRAINING_PASSES = 4
@@ -221,7 +221,7 @@ class Process:
                     self._store_answer = yield partial(ensemble.attend, node_id=self.id, session=session, stands=stands)
                     self._membership_trust.renew(began_at=began_at)
                     self._idle_since = self._idle_since if was_chosen else clock()
-            yield session / _SITS_A_SESSION
+            yield session / _BEATS_A_SESSION
 
     @property
     def is_chosen(self) -> bool | None:
@@ -434,7 +434,7 @@ class Process:
                 self.world.checker.began_request(self.id)
             elif self.timing.trust.must_close:
                 self.open_requests = 0
-            yield _GLANCE
+            yield _CHECK_INTERVAL
 
     def _flush(self) -> Steps:
         yield from self._write(partial(self.world.store.begin_write, node_id=self.id))
@@ -474,7 +474,7 @@ class Loop:
         else:
             scheduler = process.world.scheduler
             # Sleeps are never exact.
-            overslept = scheduler.random.random() * _OVERSLEPT
+            overslept = scheduler.random.random() * _LONGEST_OVERSLEEP
             scheduler.after(process.machine.clock.true_duration(step) + overslept, self.resume)
 
     def go_on(self) -> None:

@@ -129,11 +129,11 @@ class World:
     @property
     def patience_for_main(self) -> float:
         """Return the seconds from the end of all faults until a main manager has acted."""
-        there = [process for process in self.processes.values() if not process.is_over]
+        living = [process for process in self.processes.values() if not process.is_over]
         timeout = max(process.timeout_seconds for process in self.processes.values())
-        stuck = sum(process.is_stuck for process in there)
-        idle = sum(process.never_acts for process in there)
-        leaving = any(process.is_leaving for process in there)
+        stuck = sum(process.is_stuck for process in living)
+        idle = sum(process.never_acts for process in living)
+        leaving = any(process.is_leaving for process in living)
         wait_at_most = timeout * (2 if stuck else 1) + (7 + stuck + idle + 3 * leaving) * _BEAT
         if self.ensemble is None:
             return wait_at_most

@@ -28,7 +28,7 @@ from tests.support import behaviour
 __all__ = ["Application", "behaviour"]
 
 # Seconds between the checks of a long run that its items are still its own.
-_GLANCE = 0.05
+_CHECK_INTERVAL = 0.05
 
 
 class Recorded(DistributedJob):
@@ -87,10 +87,10 @@ class Recorded(DistributedJob):
         while (now := time.monotonic()) < until:
             if context.remaining():
                 certain_at = now
-            glance = min(_GLANCE, until - now)
+            pause = min(_CHECK_INTERVAL, until - now)
             if not self.answers.obeys:
-                time.sleep(glance)
-            elif context.wait(dt.timedelta(seconds=glance)):
+                time.sleep(pause)
+            elif context.wait(dt.timedelta(seconds=pause)):
                 time.sleep(self.answers.lingers.total_seconds())
                 break
         return certain_at
