@@ -52,7 +52,7 @@ Times = dict[str, float]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="beside_snapshot", description="Measure the queue beside an open snapshot.")
+    parser = argparse.ArgumentParser(prog="open_snapshot", description="Measure the queue beside an open snapshot.")
     parser.add_argument("--documents", type=int, default=360_000, help="documents of the snapshot's age (%(default)s)")
     parser.add_argument("--bins", type=int, default=100, help="hosts of the queue (%(default)s)")
     parser.add_argument("--marks", default=",".join(_MARKS), help="marks to remove, one at a time (%(default)s)")

@@ -13,7 +13,7 @@ even shape again, after very many documents have passed ("cycles"), and after as
 backup ("snapshot").
 
 The exit code is 1 if a step touches more than 1.3 times the buffers, or takes more than 2.5 times as long. Where bins
-are throttled, it is also 1 if a step of a round touches more than the cost of the lanes that it looks at.
+are throttled, a step of a round may exceed both, if it touches at most the buffers of the lanes that it reads.
 """
 
 import argparse
@@ -224,16 +224,16 @@ class _Measurement:
             if self._options.statements:
                 self._round(queue, report)
 
-    def _round(self, queue: "FilledQueue", look: Callable[[str, Callable[[], Any]], Any]) -> None:
-        """Move a hundred documents through the queue. `look` wraps each step."""
-        look("ask", queue.ask)
-        if (stuffed := look("stuff", lambda: queue.stuff(_HUNDRED)).documents) != _HUNDRED:
+    def _round(self, queue: "FilledQueue", measure: Callable[[str, Callable[[], Any]], Any]) -> None:
+        """Move a hundred documents through the queue. `measure` wraps each step."""
+        measure("ask", queue.ask)
+        if (stuffed := measure("stuff", lambda: queue.stuff(_HUNDRED)).documents) != _HUNDRED:
             raise RuntimeError(f"{stuffed} documents were stuffed instead of a hundred")
-        taken = look("take", lambda: queue.take(_HUNDRED))
+        taken = measure("take", lambda: queue.take(_HUNDRED))
         results = queue.results_of(taken, new=2, known=2)
-        flushed = look("flush", lambda: queue.flush(results))
-        look("close", lambda: queue.close(taken, flushed))
-        look("round", queue.walk)
+        flushed = measure("flush", lambda: queue.flush(results))
+        measure("close", lambda: queue.close(taken, flushed))
+        measure("round", queue.walk)
         queue.fold()
         self._rounds[queue] += 1
         if not self._rounds[queue] % _ROUNDS_A_RAISE:
