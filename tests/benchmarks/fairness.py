@@ -5,7 +5,7 @@ tests.benchmarks.fairness`.
 One manager and two workers, as daemons, crawl 100,000 hosts of one page each. The hosts are loopback addresses. Three
 crawls are compared. In the first the small hosts are alone. In the second a large host of a million pages and a pace is
 in the same job. In the third the large host has no pace. The report shows the small hosts emptied a second, by the
-site's log, and the share of the large host's rate.
+site's log, and how near the large host is to its pace.
 """
 
 import argparse

@@ -3,8 +3,8 @@ Measures the cost of moving groups: `python -m tests.benchmarks.moves`.
 
 First as rows: 10,000 groups over 100 managers. The main manager plans a rebalance and then begins its moves. The
 server's time for the pages of this cluster is measured, too. Then as daemons: two managers crawl some hosts, each host
-at its own pace, and one group is moved back and forth. The report shows the longest gap and the usual gap of the moved
-host, and of the other hosts.
+at its own pace, and one group is moved back and forth. The report shows the longest gap between two requests and the
+99th percentile, for the moved host and for the other hosts, with and without moves.
 """
 
 import argparse

@@ -31,10 +31,10 @@ import psutil
 import psycopg
 
 ROOT = Path(__file__).parents[2]
-# Seconds between two looks at the processes.
+# Seconds between two reads of the CPU times.
 _EVERY = 0.25
 # Longest crawl (seconds).
-_PATIENCE = 600.0
+_LONGEST = 600.0
 # Kinds of processes, each with a part of its command line. The first entry that matches applies.
 _KINDS = (
     ("postgres: walsender", "PostgreSQL: sender of rows"),
@@ -54,7 +54,7 @@ SELECT session.pid, 'PostgreSQL: ' || node.kind || ', ' || split_part(session.ap
   FROM pg_stat_activity AS session JOIN nodes_node AS node ON starts_with(session.application_name, node.id::text)
 """
 
-# CPU by kind of process.
+# CPU of a request (milliseconds) by kind of process.
 Costs = Mapping[str, float]
 
 
@@ -75,7 +75,7 @@ _SETUPS = _SEPARATE, _ONE, _PARTITIONED = Setup(2, 1), Setup(1, 1), Setup(1, 2)
 
 
 class Processes:
-    """All processes whose environment names a directory below this one, with the CPU that they have used."""
+    """The processes of the demos whose data is below this directory, with the CPU that they have used."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -87,7 +87,7 @@ class Processes:
         """Return the CPU of all processes so far by their kind, also of ended ones."""
         for pid in psutil.pids():
             with suppress(psutil.Error):
-                self._look_at(pid)
+                self._read(pid)
         by_kind: Counter[str] = Counter()
         for pid, seconds in self._seconds.items():
             by_kind[self._kinds.get(pid, _OTHERS)] += seconds
@@ -100,7 +100,7 @@ class Processes:
             with suppress(psycopg.Error, OSError), psycopg.connect(address.read_text().strip()) as connection:
                 self._kinds |= dict(connection.execute(_SESSIONS).fetchall())
 
-    def _look_at(self, pid: int) -> None:
+    def _read(self, pid: int) -> None:
         if pid not in self._known:
             process = psutil.Process(pid)
             self._known[pid] = process if self._is_ours(process) else None
@@ -145,13 +145,13 @@ def measure(setup: Setup, *, pages: int, hosts: int, workers: int) -> Costs:
         try:
             points = _watch(demos, directory, pages)
             for demo in demos:
-                demo.wait(_PATIENCE)
+                demo.wait(_LONGEST)
         finally:
             # A demo ends before its directory is deleted. Otherwise it would make another database there.
             for demo in demos:
                 demo.terminate()
-                demo.wait(_PATIENCE)
-        reports = [json.loads(said.read_text().splitlines()[-1]) for said in directory.glob("*/said")]
+                demo.wait(_LONGEST)
+        reports = [json.loads(output.read_text().splitlines()[-1]) for output in directory.glob("*/output")]
     if any(demo.returncode for demo in demos) or any(report["missing"] or report["extra"] for report in reports):
         raise SystemExit(f"the crawl of {setup} is not exact: {reports}")
     (few, began_at, before), (many, ended_at, after) = points[0], points[-1]
@@ -170,16 +170,16 @@ def _start(setup: Setup, directory: Path, *, pages: int, hosts: int, workers: in
         "--partitions", str(setup.partitions),
     ]  # fmt: skip
     environment = {"PATH": "/usr/bin:/bin", "CRAWLCTL_VAR": str(directory / "var"), "CRAWLCTL_ADMIN_PASSWORD": ""}
-    with (directory / "said").open("w") as said:
-        return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=said)
+    with (directory / "output").open("w") as output:
+        return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output)
 
 
 def _watch(
     demos: Sequence[subprocess.Popen[bytes]], directory: Path, pages: int
 ) -> list[tuple[int, float, Counter[str]]]:
-    """Return (requests, time, CPU seconds by kind) at each look between 10 and 90 percent of the pages."""
+    """Return (requests, time, CPU seconds by kind) at each reading between 10 and 90 percent of the pages."""
     processes, points = Processes(directory), []
-    until = time.monotonic() + _PATIENCE
+    until = time.monotonic() + _LONGEST
     while all(demo.poll() is None for demo in demos) and time.monotonic() < until:
         seconds, requests = processes.cpu_seconds(), _count_requests(directory)
         if pages // 10 <= requests <= pages * 9 // 10:

@@ -6,7 +6,7 @@ output. The report shows pages a second by the site's log, and CPU-ms a page of 
 together and of each kind. Both are measured from the start of the job to its last request. The daemons have crawled a
 small site before, as in production: work done once in a process' life, such as the planning of statements, is not a cost
 of a page. The very first crawl is not counted. Figures are medians of the rounds. The exit code is 1 if a page costs
-more than the allowance on top of its cost with one process of each kind.
+more than 1.15 times its cost with the first of the shapes.
 
 The report also shows how many references of a page were new to a worker: other work on the machine does not change that
 figure. It also shows a cost of the machine alone: the CPU-ms in which a process reads one page over and over, while
@@ -42,7 +42,8 @@ from tests.support.waiting import wait_until
 _SHAPES = "1,1 1,2 1,4 2,2 2,4"
 _ALLOWED = 1.15
 _LONGEST = 600.0
-_LOOK = 0.05
+# Seconds between two reads of the log of the site.
+_INTERVAL = 0.05
 # Number of pages of the site that daemons crawl before they are measured.
 _CRAWLED_BEFORE = 500
 # Numbers of processes that simultaneously read one page over and over, and the seconds for which they read.
@@ -69,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--shapes",
         type=_shapes,
         default=_SHAPES,
-        help="managers and workers of each cluster; others are held against the first (%(default)s)",
+        help="managers and workers of each cluster; all are compared with the first (%(default)s)",
     )
     options = parser.parse_args(arguments)
     home = ROOT / "var" / "bench"
@@ -97,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shares = ", ".join(f"{kind} {_median_of(kind, done):.2f}" for kind in done[0].by_kind)
         sys.stdout.write(
             f"{managers} managers, {workers} workers: {statistics.median(cost.pages_a_second for cost in done):.0f} pages a"
-            f" second, {_median_cpu(done):.2f} CPU-ms a page ({shares}), {times:.2f} times that of one of each,"
+            f" second, {_median_cpu(done):.2f} CPU-ms a page ({shares}), {times:.2f} times the first,"
             f" {statistics.median(cost.offered_a_page for cost in done):.1f} references offered a page\n"
         )
     return 0 if most <= _ALLOWED else 1
@@ -216,7 +217,7 @@ def _read_over_and_over(page: int) -> float:
 
 
 def _lines(site: Site) -> int:
-    time.sleep(_LOOK)
+    time.sleep(_INTERVAL)
     return site.log.read_bytes().count(b"\n")
 
 

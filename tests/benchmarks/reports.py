@@ -3,8 +3,8 @@ Measures the duration of reports over a history of many rows: `python -m tests.b
 
 The history is in its own embedded database. It has the requested number of rows, spread evenly over the last day:
 requests and ingestions of three sources, from a thousand hosts. Each report is then read as its page reads it, with the
-usual filters (the last hour, one class of identifiers). It is read again with a class for each host. The result is the
-median of all reads, in ms of this process' time, which includes the database's.
+usual filters (the last hour, one class of identifiers). Some are read again with other filters. The result is the median
+of all reads, in ms of elapsed time.
 """
 
 import argparse

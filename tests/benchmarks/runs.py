@@ -26,7 +26,8 @@ SCRAPY_PYTHON = ROOT / ".venv-bench" / "bin" / "python"
 
 # Seconds without a request after which a crawler counts as hanging, and is ended.
 _STALLED = 60.0
-_LOOK = 0.25
+# Seconds between two checks of the crawler.
+_INTERVAL = 0.25
 _LINES_SHOWN = 20
 
 # Function that is called a few times a second with the number of requests so far.
@@ -179,7 +180,7 @@ def _judged(
 ) -> Run:
     """Return the result of the run from the site's log and the run's cost."""
     # The site flushes its log ten times a second.
-    time.sleep(2 * _LOOK)
+    time.sleep(2 * _INTERVAL)
     requests = [request for request in read_log(site.log) if request.path != "/robots.txt"]
     distinct = {request.url for request in requests if request.status == 200}
     if len(distinct) != site.pages:
@@ -205,7 +206,7 @@ def _wait(process: "subprocess.Popen[bytes]", *, site: Site, watch: Watch) -> bo
         with site.log.open("rb") as log:
             while time.monotonic() - last_request_at < _STALLED:
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(timeout=_LOOK)
+                    process.wait(timeout=_INTERVAL)
                     return False
                 if more := log.read().count(b"\n"):
                     requests, last_request_at = requests + more, time.monotonic()

@@ -1,7 +1,7 @@
 """
 Measures what the filter by access costs a search: `python -m tests.benchmarks.search_access`.
 
-The index is in its own embedded database: documents of 24 words, each with one of a thousand accesses of two levels.
+The index is in its own embedded database: documents of 25 words, each with one of a thousand accesses of two levels.
 Readers see all of them, a half, a tenth, one of a thousand, or none. After each search, the same search runs without a
 filter, as for documents that everyone may see. Each figure is the median time of the reader's search divided by that of
 the open one.
@@ -55,7 +55,7 @@ SELECT md5('access ' || n)::uuid, place, 2, CASE place WHEN 0 THEN 'document' EL
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="search_access", description="Measure the filter of a search by access.")
-    parser.add_argument("--documents", type=int, default=1_000_000, help="documents of each index (%(default)s)")
+    parser.add_argument("--documents", type=int, default=1_000_000, help="documents of the index (%(default)s)")
     parser.add_argument("--reads", type=int, default=15, help="times of each search; the median counts (%(default)s)")
     options = parser.parse_args(arguments)
     home = ROOT / "var" / "bench"

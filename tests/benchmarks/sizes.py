@@ -3,8 +3,7 @@ Measures the bytes of a document in the database, and extrapolates them: `python
 
 The synthetic site is crawled in sizes of 10,000 and 100,000 pages, each time into a fresh embedded database with the null
 output. The growth of all tables with their indexes is divided by the number of documents, and multiplied up to 10^9
-documents. Figures of the history, which is kept for a number of days and not for each document,
-are shown apart.
+documents. The history is kept for a number of days and not for each document, so the sum leaves it out.
 """
 
 import argparse

@@ -146,7 +146,7 @@ def _disturb_until_the_end(
                 moves, next_at = Moves(addresses), time.monotonic()
         if moves is None or next_at is None:
             continue
-        moves.look()
+        moves.read_phase()
         if time.monotonic() >= next_at:
             if "restore" in kinds and not made.backups:
                 with absences.paused(directory, addresses["a"]):
@@ -186,7 +186,7 @@ def _disturb(
     other = next(name for name in NAMES if name != partition)
     (kind,) = rng.choices(kinds, weights=[_KINDS[one] for one in kinds])
     away = rng.uniform(*_ABSENCE)
-    phase = moves.look()
+    phase = moves.read_phase()
     _report(f"  {time.strftime('%X')} {kind} of {partition}{f', a move is {phase}' if phase else ''}")
     if kind in {"move", "copying"}:
         if not moves.request(kind, partition, rng):

@@ -75,11 +75,11 @@ class Moves:
     def wait_for_copies(self) -> None:
         """Wait until the last move copies documents, or is over."""
         until = time.monotonic() + _COPIES_WITHIN
-        while self.look() == MovePhase.HOLDING and time.monotonic() < until:
+        while self.read_phase() == MovePhase.HOLDING and time.monotonic() < until:
             time.sleep(0.05)
 
-    def look(self) -> MovePhase | None:
-        """Return the phase of the last move that this test requested; None if it is unknown."""
+    def read_phase(self) -> MovePhase | None:
+        """Return the phase of the last requested move; None if it is unknown, or its end was already returned."""
         if not self.requested or self.requested[-1].done_at is not None:
             return None
         last = self.requested[-1]

@@ -11,7 +11,7 @@ from tests.simulation.store import MustWait, NodeTaken
 # Longest time of a request and its answer without a fault (seconds).
 _USUAL = 0.04
 # Seconds between two tries of a request that has to wait.
-_LOOK = 0.1
+_INTERVAL = 0.1
 # Seconds until a client learns that no server listens.
 _REFUSED = 0.01
 # Errors by which the database refuses a request.
@@ -99,7 +99,7 @@ class Connection:
         if wait_at_most < 0 and answer is not _no_receiver:
             answer(None, Unreachable())
             answer = _no_receiver
-        self._after(_LOOK, lambda: self._arrive(request, answer, wait_at_most - _LOOK))
+        self._after(_INTERVAL, lambda: self._arrive(request, answer, wait_at_most - _INTERVAL))
 
     def _delay(self) -> float:
         random = self.scheduler.random

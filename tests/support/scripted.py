@@ -74,7 +74,7 @@ from jobs.lifecycle.scan import Model
 _SCHEME: Final = "scripted://"
 _USUAL_BIN: Final = "here"
 # Interval at which a waiting document checks for its signal (seconds).
-_LOOK: Final = 0.02
+_INTERVAL: Final = 0.02
 
 
 def connector_of(model: Model) -> str:
@@ -317,7 +317,7 @@ class ScriptedConnector:
             os.kill(os.getpid(), signal.SIGKILL)
         await asyncio.sleep(said["seconds"])
         while not self._world.is_signalled(said["waits_for"]):  # noqa: ASYNC110 (another process signals)
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_INTERVAL)
         if said["bounds"]:
             activity.set_schedule_bounds(ScheduleBounds(**said["bounds"]))
         if said["originated_at"]:
@@ -493,7 +493,7 @@ class ScriptedKind:
         world.note("seed", "", last_version=last_version)
         time.sleep(said["seconds"])
         while not world.is_signalled(said["waits_for"]):
-            time.sleep(_LOOK)
+            time.sleep(_INTERVAL)
         if said["interruptions"] < 0 or before - said["asked_before"] < said["interruptions"]:
             limit = RetryLimit(**said["limit"]) if said["limit"] else None
             raise SeedingFailed("The world is not to be seeded now.", retry_after=said["retry_after"], limit=limit)

@@ -25,7 +25,7 @@ from jobs.connectors.output.registry import OutputKind
 from jobs.connectors.schema import Field, FieldKind, Schema
 
 # Interval at which a waiting process checks whether its step was released (seconds).
-_LOOK: Final = 0.02
+_INTERVAL: Final = 0.02
 
 
 class Sink:
@@ -73,7 +73,7 @@ class Sink:
             if why := file.read_text():
                 raise OutputError(why)
             (self.directory / f"waits-{what}").touch()
-            time.sleep(_LOOK)
+            time.sleep(_INTERVAL)
         (self.directory / f"waits-{what}").unlink(missing_ok=True)
 
     def _file(self, what: str) -> Path:
