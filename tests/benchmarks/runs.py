@@ -143,12 +143,12 @@ def _measure(
     own, below = kinds
     # Archive files go where the other files of the run go.
     environment = database.environment | {"CRAWLCTL_ARCHIVE_ROOT": str(directory / "archive")} if database else None
-    said = directory / "said.txt"
+    output_path = directory / "output.txt"
     servers = {"site": site.process} | ({"PostgreSQL": database.server} if database else {})
     servers_before = {kind: cpu_seconds_of_tree(process) for kind, process in servers.items()}
     children_before, busy_before, began_at = _seconds_of_children(), busy_seconds_of_machine(), time.monotonic()
     with (
-        said.open("wb") as output,
+        output_path.open("wb") as output,
         subprocess.Popen(
             command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
         ) as process,
@@ -168,8 +168,8 @@ def _measure(
     peaks |= {kind: meter.peak_mib(kind) for kind in servers}
     defects = [f"it asked for nothing for {_STALLED:.0f} s and was ended"] if is_stalled else []
     if process.returncode:
-        tail = said.read_text(encoding="utf-8", errors="replace").splitlines()[-_LINES_SHOWN:]
-        defects.append("\n".join([f"exit code {process.returncode}, and it said:", *tail]))
+        tail = output_path.read_text(encoding="utf-8", errors="replace").splitlines()[-_LINES_SHOWN:]
+        defects.append("\n".join([f"exit code {process.returncode}, and these last lines:", *tail]))
     return _judged(
         site, seconds=elapsed, cpu=cpu, peaks=peaks, others=(busy - sum(cpu.values())) / elapsed, defects=defects
     )

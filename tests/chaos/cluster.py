@@ -98,10 +98,10 @@ class Node:
         dsn = psycopg.conninfo.make_conninfo(self.proxy.dsn(self._cluster.database.dsn), application_name=self.name)
         if self.user:
             dsn = psycopg.conninfo.make_conninfo(dsn, user=self.user)
-        said = self._cluster.directory / f"{self.place}.log"
+        log_path = self._cluster.directory / f"{self.place}.log"
         words = [sys.executable, "manage.py", f"run{self.kind}", "--name", self.name]
         environment = {**os.environ, **self._environment(), "DATABASE_URL": Database(dsn).url}
-        with said.open("ab") as log:
+        with log_path.open("ab") as log:
             facts = {"env": environment, "stdout": log, "stderr": log, "start_new_session": True}
             if self._cluster.is_forked:
                 self.process = forking.start(words, **facts)

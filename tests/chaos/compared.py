@@ -57,10 +57,13 @@ class Crawl:
     fetched_twice: int = 0
 
 
-def judge(made: Crawl, said: str, code: int, directory: Path, had: HadHost) -> None:
-    """Note problems in the report that the demo `said` at its end, unexplained requests, and the documents of both partitions."""
+def judge(made: Crawl, output: str, code: int, directory: Path, had: HadHost) -> None:
+    """
+    Note problems of the report in the last line of the demo's output, unexplained requests, and the documents of both
+    partitions.
+    """
     try:
-        report = json.loads(said.splitlines()[-1])
+        report = json.loads(output.splitlines()[-1])
     except (ValueError, IndexError):
         made.problems.append(f"the demo ended with {code} and without a report (see {directory / 'demo.err'})")
         return
@@ -87,14 +90,14 @@ def add_documents(made: Crawl, var: Path, name: str) -> None:
         words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=_PATIENCE, check=False
     )
     heads = ("DOCUMENTS ", "HOSTS ", "MAP ")
-    said = dict(line.split(" ", 1) for line in done.stdout.splitlines() if line.startswith(heads))
-    if done.returncode or len(said) < len(heads):
+    lines = dict(line.split(" ", 1) for line in done.stdout.splitlines() if line.startswith(heads))
+    if done.returncode or len(lines) < len(heads):
         made.problems.append(f"counts of partition {name} are wrong: {(done.stdout + done.stderr)[-500:]}")
         return
-    made.maps[name] = SlotMap.from_json(json.loads(said["MAP"]), NAMES)
-    for *of, amount in json.loads(said["DOCUMENTS"]):
+    made.maps[name] = SlotMap.from_json(json.loads(lines["MAP"]), NAMES)
+    for *of, amount in json.loads(lines["DOCUMENTS"]):
         made.documents[tuple(of)] += amount
-    for key, host in json.loads(said["HOSTS"]):
+    for key, host in json.loads(lines["HOSTS"]):
         if key in made.hosts:
             made.problems.append(f"document {key} of {host} is in {made.hosts[key][0]} and in {name}")
         made.hosts[key] = name, host

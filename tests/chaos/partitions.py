@@ -101,7 +101,7 @@ def crawl(
             moves = None
             if every is not None:
                 moves = _disturb_until_the_end(made, demo, directory, every=every, rng=rng, most=most, kinds=kinds)
-            said = demo.communicate(timeout=max(1.0, _PATIENCE - (time.monotonic() - began_at)))[0]
+            output = demo.communicate(timeout=max(1.0, _PATIENCE - (time.monotonic() - began_at)))[0]
         except subprocess.TimeoutExpired:
             made.problems.append(f"the crawl hangs after {_PATIENCE:.0f} s")
             end_processes(directory)
@@ -109,7 +109,7 @@ def crawl(
             return made
     made.seconds = time.monotonic() - began_at
     # Without a disturbance, nothing explains a repeated request.
-    judge(made, said, demo.returncode, directory, moves.had if moves is not None else lambda *_: False)
+    judge(made, output, demo.returncode, directory, moves.had if moves is not None else lambda *_: False)
     if moves is not None:
         made.moves = [f"{one.kind} of {one.giver}" for one in moves.requested]
     return made

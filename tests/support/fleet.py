@@ -273,12 +273,12 @@ class Instance:
 
     def _answer(self):
         try:
-            is_good, *said = self._answers.get(timeout=PATIENCE)
+            is_good, *content = self._answers.get(timeout=PATIENCE)
         except queue.Empty:
             raise AssertionError(f"{self.name} does not answer") from None
         if is_good:
-            return said[0]
-        kind, sentence = said
+            return content[0]
+        kind, sentence = content
         raise kind.__new__(kind, sentence)
 
     def _listen(self):
@@ -293,7 +293,7 @@ class Instance:
             run.ended_at, run.has_died = ended_at, True
         self._ended.set()
         log = self._fork_server.log.read_text()[-3000:]
-        self._answers.put((False, AssertionError, f"the process of {self.name} is dead; processes said: {log}"))
+        self._answers.put((False, AssertionError, f"the process of {self.name} is dead; logs of its processes: {log}"))
 
     def _hears_of_answered(self, _at, answer):
         self._answers.put((True, answer))

@@ -29,8 +29,8 @@ WANTED = {
 
 def be_partition(settings, name):
     """Make this database a partition."""
-    said = {PARTITION.path: name, PARTITIONS.path: ADDRESSES}
-    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
+    values = {PARTITION.path: name, PARTITIONS.path: ADDRESSES}
+    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **values}
 
 
 def receive_fact(connection, source, target, key, body):

@@ -337,7 +337,9 @@ class Command:
         try:
             return self.process.wait(within)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"{self.name} has not ended within {within} s; it said:\n{self.err[-3000:]}") from None
+            raise AssertionError(
+                f"{self.name} has not ended within {within} s; its errors:\n{self.err[-3000:]}"
+            ) from None
 
     def kill(self):
         """Kill the process with SIGKILL."""

@@ -139,7 +139,7 @@ class World:
         removes: "list[str] | tuple[()]" = (),
     ) -> str:
         """Put a document with this content, and return its identifier."""
-        said = {
+        script = {
             "text": text,
             "version": version if version is not None else (text or ""),
             "links": [[link, "link"] if isinstance(link, str) else list(link) for link in links],
@@ -161,7 +161,7 @@ class World:
             "removes": list(removes),
             "asked_before": self.asked(name),
         }
-        self._write(self._file(name), said)
+        self._write(self._file(name), script)
         return url_of(name)
 
     def remove(self, name: str) -> None:
@@ -184,7 +184,7 @@ class World:
         waits_for: str = "",
     ) -> None:
         """Set the behaviour of seeding from now on."""
-        said = {
+        script = {
             "names": list(names),
             "version": version,
             "interruptions": interruptions,
@@ -194,7 +194,7 @@ class World:
             "waits_for": waits_for,
             "asked_before": len(self.seedings()),
         }
-        self._write(self.directory / "seeding.json", said)
+        self._write(self.directory / "seeding.json", script)
 
     # --- The log of requests ---------------------------------------------------------------------
 
@@ -278,15 +278,15 @@ class World:
 
     def _read(self, file: Path) -> dict[str, Any] | None:
         try:
-            said: dict[str, Any] = json.loads(file.read_text())
+            script: dict[str, Any] = json.loads(file.read_text())
         except FileNotFoundError:
             return None
-        return said
+        return script
 
-    def _write(self, file: Path, said: Mapping[str, Any]) -> None:
+    def _write(self, file: Path, script: Mapping[str, Any]) -> None:
         # Replace the file atomically, because another process may be reading it.
         new = file.with_suffix(f".{os.getpid()}.new")
-        new.write_text(json.dumps(said))
+        new.write_text(json.dumps(script))
         new.rename(file)
 
 
@@ -306,36 +306,36 @@ class ScriptedConnector:
         await pace.before_request()
         activity.record_request()
         began = time.monotonic()
-        said = self._world.read(name)
+        script = self._world.read(name)
         before = self._world.asked(name)
         self._world.note("process", name, job_configuration=activity.configuration, failures=document.failures)
-        if said is None:
+        if script is None:
             self._record(activity, began, "GONE")
             activity.delete(code="GONE")
             return
-        if said["kills"]:
+        if script["kills"]:
             os.kill(os.getpid(), signal.SIGKILL)
-        await asyncio.sleep(said["seconds"])
-        while not self._world.is_signalled(said["waits_for"]):  # noqa: ASYNC110 (another process signals)
+        await asyncio.sleep(script["seconds"])
+        while not self._world.is_signalled(script["waits_for"]):  # noqa: ASYNC110 (another process signals)
             await asyncio.sleep(_INTERVAL)
-        if said["bounds"]:
-            activity.set_schedule_bounds(ScheduleBounds(**said["bounds"]))
-        if said["originated_at"]:
-            activity.set_origination(dt.datetime.fromisoformat(said["originated_at"]))
-        interruptions = said["interruptions"]
-        if interruptions < 0 or before - said["asked_before"] < interruptions:
+        if script["bounds"]:
+            activity.set_schedule_bounds(ScheduleBounds(**script["bounds"]))
+        if script["originated_at"]:
+            activity.set_origination(dt.datetime.fromisoformat(script["originated_at"]))
+        interruptions = script["interruptions"]
+        if interruptions < 0 or before - script["asked_before"] < interruptions:
             self._record(activity, began, "INTERRUPTED")
-            limit = RetryLimit(**said["limit"]) if said["limit"] else None
-            activity.retry_later(code="INTERRUPTED", after=said["retry_after"], limit=limit)
-        elif said.get("redirects_to"):
+            limit = RetryLimit(**script["limit"]) if script["limit"] else None
+            activity.retry_later(code="INTERRUPTED", after=script["retry_after"], limit=limit)
+        elif script.get("redirects_to"):
             self._record(activity, began, "REDIRECT")
-            self._redirect(url_of(said["redirects_to"]), activity)
-        elif said["fails"]:
-            self._record(activity, began, said["fails"])
-            activity.failed(code=said["fails"])
+            self._redirect(url_of(script["redirects_to"]), activity)
+        elif script["fails"]:
+            self._record(activity, began, script["fails"])
+            activity.failed(code=script["fails"])
         else:
             self._record(activity, began, "OK")
-            self._end(name, said, document, activity)
+            self._end(name, script, document, activity)
 
     def _record(self, activity: Activity, began: float, code: str) -> None:
         activity.record("fetch", began=began, seconds=time.monotonic() - began, result_code=code)
@@ -344,22 +344,22 @@ class ScriptedConnector:
         activity.reference(identifier=url, hash=hash_of(url), bin=bin_of(url), redirect=True, link_type="redirect")
         activity.no_document(code="REDIRECT")
 
-    def _end(self, name: str, said: dict[str, Any], document: Document, activity: Activity) -> None:
-        for other, link_type in said["links"]:
+    def _end(self, name: str, script: dict[str, Any], document: Document, activity: Activity) -> None:
+        for other, link_type in script["links"]:
             url = url_of(other)
             activity.reference(
                 identifier=url,
                 hash=hash_of(url),
                 bin=bin_of(url),
                 link_type=link_type,
-                carry=said["carry"].get(other),
+                carry=script["carry"].get(other),
             )
-        if said["text"] is None:
+        if script["text"] is None:
             activity.no_document(code="NO_TEXT")
             return
         carried = json.dumps({key: list(values) for key, values in (document.carried or {}).items()}, sort_keys=True)
-        access = Access.from_json(said["access"])
-        version = activity.version_of(f"{said['version']}{carried if document.carried else ''}{access.text}")
+        access = Access.from_json(script["access"])
+        version = activity.version_of(f"{script['version']}{carried if document.carried else ''}{access.text}")
         if not activity.needs_indexing(version):
             activity.unchanged(code="OK_UNCHANGED", read=True)
             return
@@ -367,19 +367,19 @@ class ScriptedConnector:
             url=document.identifier,
             title=name,
             description=carried if document.carried else "",
-            text=said["text"],
+            text=script["text"],
             content_type="text/plain",
             language="",
             access=access,
             metadata={"name": (name, name.upper())},
         )
-        for path, text in said["parts"].items():
+        for path, text in script["parts"].items():
             activity.parts.add(path, text, title=path)
-        for path in said["retains"]:
+        for path in script["retains"]:
             activity.parts.retain(path)
-        if said["retains_others"]:
+        if script["retains_others"]:
             activity.parts.retain_others()
-        for path in said["removes"]:
+        for path in script["removes"]:
             activity.parts.remove(path)
         activity.ingest(content, code="OK", version=version, validators="")
 
@@ -427,11 +427,11 @@ class SelectiveConnector(ScriptedConnector):
             activity.note_rejected([url])
             activity.no_document(code="OUT_OF_SCOPE")
 
-    def _end(self, name: str, said: dict[str, Any], document: Document, activity: Activity) -> None:
-        named = [(name_of(self._rules.link_to(url_of(link[0]))), link[1]) for link in said["links"]]
+    def _end(self, name: str, script: dict[str, Any], document: Document, activity: Activity) -> None:
+        named = [(name_of(self._rules.link_to(url_of(link[0]))), link[1]) for link in script["links"]]
         links = [link for link in named if self.admits(url_of(link[0]))]
         activity.note_rejected([url_of(link[0]) for link in named if link not in links])
-        super()._end(name, {**said, "links": links}, document, activity)
+        super()._end(name, {**script, "links": links}, document, activity)
 
 
 class ScriptedRuntime(Runtime):
@@ -472,12 +472,12 @@ class ScriptedKind:
                 self.canonical(seed)
             except BadIdentifier as error:
                 problems.setdefault("seeds", []).append(str(error))
-        for field, schema, said in (
+        for field, schema, values in (
             ("configuration", self.configuration, source.configuration),
             ("specification", self.specification, source.specification),
         ):
             try:
-                schema.read(said)
+                schema.read(values)
             except BadSpecification as error:
                 problems.setdefault(field, []).append(str(error))
         return Checked(problems)
@@ -488,18 +488,18 @@ class ScriptedKind:
 
     def seed(self, source: SourceSettings, seeding: Seeding, *, last_version: str) -> str:
         world = World(Path(source.configuration["world"]))
-        said = world.read_seeding()
+        script = world.read_seeding()
         before = len(world.seedings())
         world.note("seed", "", last_version=last_version)
-        time.sleep(said["seconds"])
-        while not world.is_signalled(said["waits_for"]):
+        time.sleep(script["seconds"])
+        while not world.is_signalled(script["waits_for"]):
             time.sleep(_INTERVAL)
-        if said["interruptions"] < 0 or before - said["asked_before"] < said["interruptions"]:
-            limit = RetryLimit(**said["limit"]) if said["limit"] else None
-            raise SeedingFailed("The world is not to be seeded now.", retry_after=said["retry_after"], limit=limit)
-        for url in (*source.seeds, *map(url_of, said["names"])):
+        if script["interruptions"] < 0 or before - script["asked_before"] < script["interruptions"]:
+            limit = RetryLimit(**script["limit"]) if script["limit"] else None
+            raise SeedingFailed("The world is not to be seeded now.", retry_after=script["retry_after"], limit=limit)
+        for url in (*source.seeds, *map(url_of, script["names"])):
             seeding.add(self.canonical(url), bin=bin_of(url))
-        return str(said["version"])
+        return str(script["version"])
 
     def rules(self, source: SourceSettings) -> ScriptedRules:
         read = self.specification.read(source.specification)

@@ -31,13 +31,13 @@ class Provider:
 
     @property
     def settings(self) -> dict[str, Any]:
-        said = {ISSUER: self.issuer, CLIENT_ID: self.client_id, CLIENT_SECRET: self.secret, ROLES: MAPPING}
-        return {setting.path: value for setting, value in said.items()}
+        values = {ISSUER: self.issuer, CLIENT_ID: self.client_id, CLIENT_SECRET: self.secret, ROLES: MAPPING}
+        return {setting.path: value for setting, value in values.items()}
 
     @property
     def environment(self) -> dict[str, str]:
-        said = {ISSUER: self.issuer, CLIENT_ID: self.client_id, CLIENT_SECRET: self.secret, ROLES: ",".join(MAPPING)}
-        return {setting.environment: value for setting, value in said.items()}
+        values = {ISSUER: self.issuer, CLIENT_ID: self.client_id, CLIENT_SECRET: self.secret, ROLES: ",".join(MAPPING)}
+        return {setting.environment: value for setting, value in values.items()}
 
     def behave(self, **facts: Any) -> None:
         usual = {"groups": {"vera": ["watch"]}, "claims": {}, "signature": "", "absent": [], "subject_of_userinfo": ""}

@@ -33,13 +33,13 @@ class Page:
 
 def prose(rng: random.Random, lines: int = 4) -> str:
     """Return lines of words that no other page has."""
-    said = []
+    sentences = []
     for _ in range(lines):
         words = [
             "".join(rng.choices(_SYLLABLES, k=1 + int(rng.random() * 3))) for _ in range(5 + int(rng.random() * 8))
         ]
-        said.append(" ".join(words))
-    return "\n".join(said)
+        sentences.append(" ".join(words))
+    return "\n".join(sentences)
 
 
 def hexadecimal(text: object, digits: int = 32) -> str:
