@@ -25,23 +25,23 @@ class Ensemble:
     clock: Callable[[], float]
     _heard_at: dict[UUID, float] = field(default_factory=dict)
     _sessions: dict[UUID, float] = field(default_factory=dict)
-    _line: list[UUID] = field(default_factory=list)
+    _candidates: list[UUID] = field(default_factory=list)
 
-    def attend(self, *, node_id: UUID, session: float, stands: bool) -> StoreAnswer:
+    def attend(self, *, node_id: UUID, session: float, is_candidate: bool) -> StoreAnswer:
         self._heard_at[node_id], self._sessions[node_id] = self.clock(), session
         self._forget_who_is_silent()
-        if stands and node_id not in self._line:
-            self._line.append(node_id)
-        is_chosen = self._line[:1] == [node_id]
+        if is_candidate and node_id not in self._candidates:
+            self._candidates.append(node_id)
+        is_chosen = self._candidates[:1] == [node_id]
         return StoreAnswer(is_chosen=is_chosen, present=frozenset(self._heard_at) if is_chosen else None)
 
     def step_aside(self, *, node_id: UUID) -> None:
-        self._line = [other for other in self._line if other != node_id]
+        self._candidates = [other for other in self._candidates if other != node_id]
 
     def wipe(self) -> None:
         """Forget everything."""
         self._heard_at.clear()
-        self._line.clear()
+        self._candidates.clear()
 
     def _forget_who_is_silent(self) -> None:
         now = self.clock()

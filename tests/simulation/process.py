@@ -115,7 +115,7 @@ class Process:
     _membership: "Loop" = field(init=False)
     _membership_trust: TrustWindow = field(init=False)
     _store_answer: StoreAnswer = field(init=False, default=StoreAnswer(is_chosen=False, present=None))
-    _has_stood: bool = False
+    _was_candidate: bool = False
     _idle_since: float = 0.0
     _troubles: int = 0
     _trouble_ended_at: float = float("-inf")
@@ -209,16 +209,18 @@ class Process:
         ensemble, clock = self.world.ensemble, self.machine.clock
         assert ensemble is not None
         while True:
-            stands = self.kind == NodeKind.MANAGER and not self.is_leaving and self.timing.trust.may_begin
+            is_candidate = self.kind == NodeKind.MANAGER and not self.is_leaving and self.timing.trust.may_begin
             with suppress(Unreachable):
-                if self._has_stood and (not stands or self._is_idle()):
-                    self._has_stood = False
+                if self._was_candidate and (not is_candidate or self._is_idle()):
+                    self._was_candidate = False
                     self._store_answer = StoreAnswer(is_chosen=False, present=None)
                     yield partial(ensemble.step_aside, node_id=self.id)
                 if self.timing.trust.may_begin:
-                    self._has_stood = stands
+                    self._was_candidate = is_candidate
                     began_at, was_chosen = clock(), self.is_chosen
-                    self._store_answer = yield partial(ensemble.attend, node_id=self.id, session=session, stands=stands)
+                    self._store_answer = yield partial(
+                        ensemble.attend, node_id=self.id, session=session, is_candidate=is_candidate
+                    )
                     self._membership_trust.renew(began_at=began_at)
                     self._idle_since = self._idle_since if was_chosen else clock()
             yield session / _BEATS_A_SESSION
