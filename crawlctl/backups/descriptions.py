@@ -61,14 +61,14 @@ class Backup:
         return self.data.key.endswith(f"/{SEALED_DATA}")
 
 
-def described(said: Mapping[str, Any], *, name: str) -> Backup:
+def described(description: Mapping[str, Any], *, name: str) -> Backup:
     """
     Return the backup that a description shows.
 
     Raises:
         ValueError, KeyError, TypeError: a value is missing or invalid.
     """
-    known = {field.name: said[field.name] for field in fields(Backup) if field.name in said}
+    known = {field.name: description[field.name] for field in fields(Backup) if field.name in description}
     for field, is_valid in _VALID.items():
         if field in known and not is_valid(known[field]):
             raise ValueError(field)
@@ -79,8 +79,8 @@ def described(said: Mapping[str, Any], *, name: str) -> Backup:
     return Backup(**known)
 
 
-def _file(said: Mapping[str, Any], *, name: str) -> File:
-    file = File(key=said["key"], size=said["size"], sha256=said["sha256"])
+def _file(description: Mapping[str, Any], *, name: str) -> File:
+    file = File(key=description["key"], size=description["size"], sha256=description["sha256"])
     folder, _, last = file.key.rpartition("/")
     # Refuse a file of another backup, and a path that leads out of the folder of backups.
     if folder != f"{FOLDER}/{name}" or not _is_word(last):

@@ -23,10 +23,10 @@ def back_up(context: TaskContext, arguments: Mapping[str, Any]) -> dict[str, Any
     Raises:
         Unusable, BackupError, StoreError
     """
-    said: list[str] = []
+    lines: list[str] = []
 
     def announce(line: str) -> None:
-        said.append(line)
+        lines.append(line)
         context.report({"step": line})
 
     store = store_of_setting()

@@ -56,7 +56,7 @@ def verify(directory: Path, *, binaries: Binaries) -> None:
         stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if result.returncode != 0:
-        raise Damaged(f"the copy of the database is damaged. pg_verifybackup said: {result.stderr.strip()}")
+        raise Damaged(f"the copy of the database is damaged. Errors of pg_verifybackup: {result.stderr.strip()}")
 
 
 def size_of(directory: Path) -> int:

@@ -217,9 +217,9 @@ class Shipper:
             except subprocess.TimeoutExpired:
                 self._receiver.kill()
         code, self._receiver = self._receiver.wait(), None
-        said = (self.folder / "receiver.log").read_text(errors="replace").strip().splitlines()
-        if code != 0 and said:
-            raise BackupError(said[-1].removeprefix("pg_receivewal: error: "))
+        lines = (self.folder / "receiver.log").read_text(errors="replace").strip().splitlines()
+        if code != 0 and lines:
+            raise BackupError(lines[-1].removeprefix("pg_receivewal: error: "))
 
     def _closed(self) -> list[Path]:
         return sorted(path for path in self.folder.iterdir() if wal.SEGMENT_NAME.fullmatch(path.name))

@@ -130,5 +130,7 @@ def _copy(dsn: str, target: Path, *, binaries: Binaries) -> None:
         command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     if result.returncode != 0:
-        said = " ".join(line.removeprefix("pg_basebackup: ") for line in result.stderr.strip().splitlines())
-        raise BackupError(f"the server was not copied, and nothing was stored. pg_basebackup said: {said}. {_LEAD}")
+        errors = " ".join(line.removeprefix("pg_basebackup: ") for line in result.stderr.strip().splitlines())
+        raise BackupError(
+            f"the server was not copied, and nothing was stored. Errors of pg_basebackup: {errors}. {_LEAD}"
+        )

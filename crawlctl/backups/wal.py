@@ -134,9 +134,9 @@ def read_log(store: Store, system: str, *, segment_bytes: int = SEGMENT_BYTES) -
     for listed in store.list(f"{RESTORES}/{system}/"):
         with _damage_named(store, listed.key):
             timeline = int(listed.key.rsplit("/", 1)[1])
-            said = json.loads(_small(store, listed.key))
-            if "at" in said:
-                log.opened[timeline] = dt.datetime.fromisoformat(said["at"]).astimezone(dt.UTC)
+            restore = json.loads(_small(store, listed.key))
+            if "at" in restore:
+                log.opened[timeline] = dt.datetime.fromisoformat(restore["at"]).astimezone(dt.UTC)
     return log
 
 

@@ -57,11 +57,11 @@ def _nodes(since: dt.datetime) -> Table:
 
 def _events_of(node: Node) -> Iterable[str]:
     """Yield the work that the node reported with its last beat."""
-    said = node.progress
+    progress = node.progress
     if node.kind == NodeKind.MANAGER:
-        yield f"stuffed {said.get('stuffed', 0):,}"
-        yield f"owns {said.get('groups', 0)} throttle group(s)"
+        yield f"stuffed {progress.get('stuffed', 0):,}"
+        yield f"owns {progress.get('groups', 0)} throttle group(s)"
     else:
-        yield f"reported {said.get('flushed', 0):,}"
+        yield f"reported {progress.get('flushed', 0):,}"
     if node.refused_writes:
         yield f"{node.refused_writes:,} writes refused"

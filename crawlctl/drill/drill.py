@@ -33,7 +33,9 @@ def connected() -> Iterator[psycopg.Connection[Any]]:
         yield connection
 
 
-def perform_in_sandbox(fault: Fault, whom: Target, *, seconds: float | None, say: Callable[[str], None]) -> Report:
+def perform_in_sandbox(
+    fault: Fault, whom: Target, *, seconds: float | None, write_line: Callable[[str], None]
+) -> Report:
     """
     Perform a drill in a separate sandbox, as `perform` does.
 
@@ -41,9 +43,15 @@ def perform_in_sandbox(fault: Fault, whom: Target, *, seconds: float | None, say
         NoVictim
         SandboxFailed
     """
-    with connected() as connection, sandbox(connection, say=say) as box:
+    with connected() as connection, sandbox(connection, write_line=write_line) as box:
         return perform(
-            connection, fault=fault, whom=whom, seconds=seconds, box=box, confirm=lambda _node: None, say=say
+            connection,
+            fault=fault,
+            whom=whom,
+            seconds=seconds,
+            box=box,
+            confirm=lambda _node: None,
+            write_line=write_line,
         )
 
 
@@ -55,7 +63,7 @@ def perform(
     seconds: float | None,
     box: Sandbox | None,
     confirm: Callable[[str], None],
-    say: Callable[[str], None],
+    write_line: Callable[[str], None],
 ) -> Report:
     """
     Perform a drill in the sandbox, or on the cluster if there is none. Store and return its report.
@@ -71,7 +79,7 @@ def perform(
     victim = None if whom == Target.DATABASE else choose(connection, scope=scope, whom=whom)
     report = _begin(fault, whom, victim, where="sandbox" if box else "cluster")
     confirm(report.node)
-    say(f"{fault}: {report.node}")
+    write_line(f"{fault}: {report.node}")
     since = _now(connection)
     if victim is None:
         observation: Observation | OutageObservation = _cut(connection, report, scope=scope, seconds=seconds)

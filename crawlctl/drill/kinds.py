@@ -30,7 +30,7 @@ def inject(context: TaskContext, arguments: Mapping[str, Any]) -> dict[str, Any]
     fault, whom = arguments["drill"].split()
 
     report = perform_in_sandbox(
-        Fault(fault), Target(whom), seconds=None, say=lambda line: context.report({"step": line})
+        Fault(fault), Target(whom), seconds=None, write_line=lambda line: context.report({"step": line})
     )
     if not report.is_good:
         raise DrillFailed(report.missing[0])
@@ -48,7 +48,7 @@ def try_restore(context: TaskContext, arguments: Mapping[str, Any]) -> dict[str,
     if "minutes_ago" in arguments:
         until = read_clock() - dt.timedelta(minutes=arguments["minutes_ago"])
     report = perform_restore(
-        until=until, passphrase=given_passphrase(), say=lambda line: context.report({"step": line})
+        until=until, passphrase=given_passphrase(), write_line=lambda line: context.report({"step": line})
     )
     if not report.is_good:
         raise BackupError(report.missing[0])

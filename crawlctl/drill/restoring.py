@@ -64,7 +64,7 @@ class RestoreReport:
 
 
 def perform_restore(
-    *, until: dt.datetime | None, store: Store | None = None, passphrase: str, say: Callable[[str], None]
+    *, until: dt.datetime | None, store: Store | None = None, passphrase: str, write_line: Callable[[str], None]
 ) -> RestoreReport:
     """
     Restore the newest state, or the state of a moment, in a sandbox. Store and return the report, also after a failure.
@@ -86,7 +86,9 @@ def perform_restore(
     try:
         way = choose(store, until=until)
         report.backup, report.is_sealed = way.backup.name, way.is_sealed
-        _restore(report, store, way, until=until, folder=folder, passphrase=passphrase, began=began, say=say)
+        _restore(
+            report, store, way, until=until, folder=folder, passphrase=passphrase, began=began, write_line=write_line
+        )
     except (BackupError, StoreError, EmbeddedPostgresError, psycopg.Error, OSError) as error:
         report.missing.append(str(error).strip().splitlines()[0])
     finally:
@@ -111,13 +113,13 @@ def _restore(
     folder: Path,
     passphrase: str,
     began: dt.datetime,
-    say: Callable[[str], None],
+    write_line: Callable[[str], None],
 ) -> None:
     binaries = find_binaries()
     begun = time.monotonic()
     restored = restore(
         store, way, directory=folder, binaries=binaries, keep_old=None, passphrase=passphrase,
-        announce=say, until=until, is_drill=True,
+        announce=write_line, until=until, is_drill=True,
     )  # fmt: skip
     report.documents = _count_documents(folder, binaries=binaries)
     report.recovery = time.monotonic() - begun

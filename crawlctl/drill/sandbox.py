@@ -65,7 +65,7 @@ class Sandbox:
 
 
 @contextmanager
-def sandbox(connection: psycopg.Connection[Any], *, say: Callable[[str], None]) -> Iterator[Sandbox]:
+def sandbox(connection: psycopg.Connection[Any], *, write_line: Callable[[str], None]) -> Iterator[Sandbox]:
     """
     Provide a sandbox whose crawl runs at full pace. Remove it at the end, except for the history of its nodes.
 
@@ -74,7 +74,7 @@ def sandbox(connection: psycopg.Connection[Any], *, say: Callable[[str], None]) 
     """
     name = uuid.uuid4()
     scope = f"drill:{name}"
-    supervisor = Supervisor(say=say)
+    supervisor = Supervisor(write_line=write_line)
     cluster = DemoCluster(supervisor, Path(settings.VAR_DIR).absolute() / "drills" / str(name))
     try:
         plan = cluster.start_site(pages=_PAGES, hosts=_HOSTS)

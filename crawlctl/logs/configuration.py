@@ -69,6 +69,6 @@ def _escape_control_characters(
 ) -> structlog.types.EventDict:
     # A URL with a line break in it must not write a separate log line.
     for name in ("event", *_FACTS):
-        if isinstance(said := event.get(name), str):
-            event[name] = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in said)
+        if isinstance(value := event.get(name), str):
+            event[name] = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
     return event

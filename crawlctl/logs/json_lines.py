@@ -51,13 +51,13 @@ class JsonLines(io.TextIOBase):
                 pass
             else:
                 return line
-        said = {
+        values = {
             "event": line,
             "level": self._level,
             "logger": "crawlctl",
             "timestamp": dt.datetime.now(dt.UTC).isoformat(),
         }
-        return json.dumps(said)
+        return json.dumps(values)
 
 
 def use_json_lines(arguments: Sequence[str]) -> None:

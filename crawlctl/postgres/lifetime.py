@@ -58,9 +58,9 @@ def ensure_running(directory: Path, *, announce: Announce, companion: str = "") 
     """
     home = Home(directory.absolute())
     with _one_at_a_time:
-        failed_at, said = _failed.get(home.directory, (float("-inf"), ""))
+        failed_at, message = _failed.get(home.directory, (float("-inf"), ""))
         if time.monotonic() - failed_at < _AGAIN_AFTER:
-            raise EmbeddedPostgresError(said)
+            raise EmbeddedPostgresError(message)
         try:
             return _join_at(home, announce=announce, companion=companion)
         except EmbeddedPostgresError as error:

@@ -124,7 +124,7 @@ class Server:
             self._run_to_the_end(
                 "create the database of", self.binaries.postgres, "--single", "-D", str(unfinished),
                 "-c", "exit_on_error=on", "-c", "log_checkpoints=off", "postgres",
-                said=f"CREATE DATABASE {DATABASE};\n",
+                commands=f"CREATE DATABASE {DATABASE};\n",
             )  # fmt: skip
             unfinished.rename(self.home.data)
             _make_durable(self.home.directory)
@@ -220,15 +220,15 @@ class Server:
         lines = _lines_of_pid_file(self.home.data)
         return len(lines) > 7 and lines[0].strip() == str(pid) and lines[7].strip() == "ready"
 
-    def _run_to_the_end(self, purpose: str, program: Path, *arguments: str, said: str = "") -> None:
+    def _run_to_the_end(self, purpose: str, program: Path, *arguments: str, commands: str = "") -> None:
         result = subprocess.run(
             [*self.account.prefix, str(program), *arguments],
-            cwd="/", env=_environment(), input=said, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+            cwd="/", env=_environment(), input=commands, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
         )  # fmt: skip
         if result.returncode != 0:
             raise EmbeddedPostgresError(
                 f"cannot {purpose} the embedded PostgreSQL below {self.home.directory}{_advice(result.stdout)}. "
-                f"{program.name} said:\n{_last(result.stdout)}"
+                f"The output of {program.name}:\n{_last(result.stdout)}"
             )
 
 

@@ -25,7 +25,7 @@ def run_beside(service: Service) -> Iterator[None]:
     The death of the service does not affect this process. The death of this process ends the service, even after a
     kill.
     """
-    supervisor = Supervisor(say=logger.error)
+    supervisor = Supervisor(write_line=logger.error)
     supervisor.start(service)
     stopping = threading.Event()
     thread = threading.Thread(target=_tend, args=(supervisor, stopping), name=f"tending {service.name}", daemon=True)

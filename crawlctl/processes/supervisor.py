@@ -80,9 +80,9 @@ class _Child:
 
 @dataclass(slots=True)
 class Supervisor:
-    """`say` receives a sentence for people when a service ends unexpectedly. Use a supervisor from one thread only."""
+    """`write_line` gets a sentence for people when a service ends unexpectedly. Use a supervisor from one thread only."""
 
-    say: Callable[[str], None]
+    write_line: Callable[[str], None]
     _ranks: list[list[_Child]] = field(default_factory=list)
 
     def start(self, *services: Service) -> None:
@@ -154,7 +154,7 @@ class Supervisor:
         child.wait = 0.0 if lived_long else min(max(child.wait * 2, _FIRST_WAIT), _LONGEST_WAIT)
         child.due_at = now + child.wait
         when = f"in {child.wait:.0f} s" if child.wait else "immediately"
-        self.say(f"{child.service.name} {_ending(code)}{_see(child.service)}; it is started again {when}.")
+        self.write_line(f"{child.service.name} {_ending(code)}{_see(child.service)}; it is started again {when}.")
 
 
 class StopRequest:

@@ -42,12 +42,12 @@ def answer_failure(request: HttpRequest) -> HttpResponse:
         return server_error(request)
     if lost_a_conflict(error):
         return answer_conflict(request)
-    said = outage(error)
+    reason = outage(error)
     if request.path.startswith("/api/"):
-        problem = {"code": "database_unavailable", "detail": f"{said}; try again."}
+        problem = {"code": "database_unavailable", "detail": f"{reason}; try again."}
         return JsonResponse(problem, status=HTTPStatus.SERVICE_UNAVAILABLE)
     # The page is rendered without the request, whose user would have to be read from the database.
-    return HttpResponse(render_to_string("503.html", {"said": said}), status=HTTPStatus.SERVICE_UNAVAILABLE)
+    return HttpResponse(render_to_string("503.html", {"reason": reason}), status=HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 def answer_conflict(request: HttpRequest) -> HttpResponse:

@@ -26,9 +26,9 @@ class _MayRead(NamedPermission):
     """Admits users who may view nodes, and requests with the configured token, because the tokens of users expire."""
 
     def has_permission(self, request: Request, view: View) -> bool:
-        scheme, _blank, said = request.headers.get("Authorization", "").partition(" ")
+        scheme, _blank, given = request.headers.get("Authorization", "").partition(" ")
         token = settings.CRAWLCTL_METRICS_TOKEN
-        if token and scheme == "Bearer" and constant_time_compare(said, token):
+        if token and scheme == "Bearer" and constant_time_compare(given, token):
             return True
         return super().has_permission(request, view)
 

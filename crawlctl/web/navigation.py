@@ -293,8 +293,8 @@ class Shell:
         places = [place for area in AREAS if self._may(area.permission) for place in self._allowed(area)]
         account = [ACCOUNT] if self._may(ACCOUNT.permission) else []
         for place in [*places, *account, *RECORDS]:
-            said = str(place.label).lower().replace("-", " ").split()
-            if all(any(one.startswith(word.lower()) for one in said) for word in words):
+            label_words = str(place.label).lower().replace("-", " ").split()
+            if all(any(one.startswith(word.lower()) for one in label_words) for word in words):
                 yield place
 
     def _allowed(self, area: Area) -> list[Place]:

@@ -104,16 +104,16 @@ def _is_bare(request: HttpRequest, answer: HttpResponse) -> bool:
 
 def answer_not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Show that something does not exist, with the sentence of the view if it gave one. Django's `handler404`."""
-    said = exception.args[0] if exception.args else ""
+    message = exception.args[0] if exception.args else ""
     # For an unknown address, Django gives a table of all addresses.
-    is_sentence = isinstance(said, str) and not said.endswith(_OF_DJANGO)
-    return page_not_found(request, Http404(said if is_sentence else ""))
+    is_sentence = isinstance(message, str) and not message.endswith(_OF_DJANGO)
+    return page_not_found(request, Http404(message if is_sentence else ""))
 
 
 def refuse_forgery(request: HttpRequest, reason: str = "") -> HttpResponse:
     """Answer a form whose CSRF token does not belong to the login. Django's `CSRF_FAILURE_VIEW`."""
-    said = _(
+    message = _(
         "Nothing was changed: the form is older than your login, or the browser sends no cookies. Open the page again, "
         "and send the form again."
     )
-    return permission_denied(request, PermissionDenied(said))
+    return permission_denied(request, PermissionDenied(message))

@@ -173,7 +173,7 @@ class ClusterRequestInListSerializer(ClusterRequestSerializer):
 )
 class GroupView(mixins.RetrieveModelMixin, EverywhereView):
     of_jobs = False
-    asks_others = True
+    is_done_elsewhere = True
     http_method_names = ["get", "head", "options", "post"]
     permissions_needed = {
         "list": "jobs.view_throttlegroup",
@@ -242,7 +242,7 @@ class ClusterRequestView(mixins.RetrieveModelMixin, EverywhereView):
 
 
 class RebalanceView(ContractView):
-    asks_others = True
+    is_done_elsewhere = True
     permissions_needed = {"post": "nodes.control_cluster"}
 
     @extend_schema(
@@ -257,7 +257,7 @@ class RebalanceView(ContractView):
 
 
 class DrainView(ContractView):
-    asks_others = True
+    is_done_elsewhere = True
     permissions_needed = {"post": "nodes.control_cluster"}
     tagged_fields = NodeView.tagged_fields
 

@@ -218,7 +218,7 @@ class OneShot:
                 child.wait()
 
 
-def take_over_job(job: Job, *, scope: str, say: Callable[[str], None]) -> None:
+def take_over_job(job: Job, *, scope: str, write_line: Callable[[str], None]) -> None:
     """
     Take over a job for this scope, after its own one-shot process ended or died.
 
@@ -232,7 +232,7 @@ def take_over_job(job: Job, *, scope: str, say: Callable[[str], None]) -> None:
             # After a jump of the clock, a dead node would seem to live until the clock has caught up.
             notice_jump(connection)
         if job.node_scope != CLUSTER_SCOPE:
-            _clear_scope(connection, job, mine=scope, say=say)
+            _clear_scope(connection, job, mine=scope, write_line=write_line)
         elif job.phase != Phase.INACTIVE and job.pause != Pause.PAUSED:
             node = next(iter(_live_nodes(connection, job)), None)
             if node is not None:
@@ -241,7 +241,9 @@ def take_over_job(job: Job, *, scope: str, say: Callable[[str], None]) -> None:
     job.save(update_fields=["node_scope"])
 
 
-def _clear_scope(connection: psycopg.Connection[Any], job: Job, *, mine: str, say: Callable[[str], None]) -> None:
+def _clear_scope(
+    connection: psycopg.Connection[Any], job: Job, *, mine: str, write_line: Callable[[str], None]
+) -> None:
     """Mark the nodes of a dead one-shot crawl as failed, and release their claims."""
     me = NodeIdentity.of_this_process(kind=NodeKind.MANAGER, scope=mine, name="crawl", timeout=current()[NODE_TIMEOUT])
     began_at = time.monotonic()
@@ -261,7 +263,7 @@ def _clear_scope(connection: psycopg.Connection[Any], job: Job, *, mine: str, sa
             _judge_scope(connection, scope=job.node_scope, me=me, waited=max(waited, current()[NODE_TIMEOUT]))
             break
         if not has_announced:
-            say(f"Waiting for the silence of node {alive.id} to be long enough ...")
+            write_line(f"Waiting for the silence of node {alive.id} to be long enough ...")
             has_announced = True
         time.sleep(0.5)
     forget_scope(connection, scope=job.node_scope)

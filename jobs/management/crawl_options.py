@@ -136,7 +136,7 @@ class CrawlOptions:
         return [name for name in _THROTTLING if getattr(self, name) is not None]
 
 
-def prepare_job(options: CrawlOptions, *, scope: str, say: Callable[[str], None]) -> Job:
+def prepare_job(options: CrawlOptions, *, scope: str, write_line: Callable[[str], None]) -> Job:
     """
     Make the job ready to run in a one-shot's `scope`, and start it (or continue it).
 
@@ -146,18 +146,18 @@ def prepare_job(options: CrawlOptions, *, scope: str, say: Callable[[str], None]
     """
     now = read_clock()
     if options.resume:
-        return _resume(_find_interrupted(options), scope=scope, say=say, now=now)
+        return _resume(_find_interrupted(options), scope=scope, write_line=write_line, now=now)
     stored = Job.objects.filter(name=options.job).first() if options.job else None
     if stored is None:
-        job = _create(options, scope=scope, say=say, now=now)
+        job = _create(options, scope=scope, write_line=write_line, now=now)
     else:
-        take_over_job(stored, scope=scope, say=say)
+        take_over_job(stored, scope=scope, write_line=write_line)
         if stored.phase != Phase.INACTIVE:
             raise CrawlRefused(
                 f"Job {stored.name} was interrupted. Resume it with --resume, or abort that run on its page."
             )
         with transaction.atomic():
-            job = _change(stored, options, say=say, now=now)
+            job = _change(stored, options, write_line=write_line, now=now)
             _refuse_outside(job)
     control.start(job.pk, made_by=_MADE_BY, now=now)
     return job
@@ -185,16 +185,16 @@ def _refuse_outside(job: Job) -> None:
         raise CrawlRefused(f"{why} Or name the path on the command line.")
 
 
-def _resume(job: Job, *, scope: str, say: Callable[[str], None], now: dt.datetime) -> Job:
+def _resume(job: Job, *, scope: str, write_line: Callable[[str], None], now: dt.datetime) -> Job:
     _refuse_outside(job)
-    take_over_job(job, scope=scope, say=say)
+    take_over_job(job, scope=scope, write_line=write_line)
     job.refresh_from_db()
     if job.pause != Pause.NO:
         control.resume(job.pk, made_by=_MADE_BY, now=now)
     return job
 
 
-def _create(options: CrawlOptions, *, scope: str, say: Callable[[str], None], now: dt.datetime) -> Job:
+def _create(options: CrawlOptions, *, scope: str, write_line: Callable[[str], None], now: dt.datetime) -> Job:
     if not options.urls:
         if options.job:
             raise CrawlRefused(f"No job has the name {options.job!r}. To create it, add an address.")
@@ -218,7 +218,7 @@ def _create(options: CrawlOptions, *, scope: str, say: Callable[[str], None], no
     if repository.connector == WEB.name:
         _set_policy(saved.job, options)
     for warning in saved.warnings:
-        say(f"Warning: {warning}")
+        write_line(f"Warning: {warning}")
     return saved.job
 
 
@@ -233,7 +233,7 @@ def _refuse_what_does_not_apply(options: CrawlOptions, *, to: RepositoryKind) ->
         raise CrawlRefused(f"{names}: only for web sources, but the source is: {to.label}.")
 
 
-def _change(job: Job, options: CrawlOptions, *, say: Callable[[str], None], now: dt.datetime) -> Job:
+def _change(job: Job, options: CrawlOptions, *, write_line: Callable[[str], None], now: dt.datetime) -> Job:
     if not options.changes_something:
         return job
     kind = registry.find(job.repository.connector)
@@ -257,9 +257,9 @@ def _change(job: Job, options: CrawlOptions, *, say: Callable[[str], None], now:
     )
     if job.repository.connector == WEB.name:
         _set_policy(saved.job, options)
-    say(f"The options replace the stored configuration of job {job.name}.")
+    write_line(f"The options replace the stored configuration of job {job.name}.")
     for warning in saved.warnings:
-        say(f"Warning: {warning}")
+        write_line(f"Warning: {warning}")
     return saved.job
 
 

@@ -35,12 +35,12 @@ class Bar:
     """
     Progress on standard error: done, waiting, failed, rate, time left.
 
-    In a terminal it is a bar; elsewhere `say` writes a line every 30 seconds.
+    In a terminal it is a bar; elsewhere `write_line` writes a line every 30 seconds.
     """
 
-    def __init__(self, *, say: Callable[[str], None]) -> None:
+    def __init__(self, *, write_line: Callable[[str], None]) -> None:
         console = Console(stderr=True)
-        self._say = None if console.is_terminal else say
+        self._write_line = None if console.is_terminal else write_line
         self._progress = RichProgress(
             TextColumn("{task.fields[done]} done"),
             BarColumn(),
@@ -64,11 +64,11 @@ class Bar:
 
     def show(self, progress: Progress) -> None:
         """Draw the progress of the crawl, or write it as a line."""
-        if self._say is not None:
+        if self._write_line is not None:
             if progress.seconds < self._next_line_at:
                 return
             self._next_line_at = progress.seconds + _LINE_EVERY
-            self._say(f"After {progress.seconds:,.0f} s: {progress.counts.processed:,} done, {_facts(progress)}")
+            self._write_line(f"After {progress.seconds:,.0f} s: {progress.counts.processed:,} done, {_facts(progress)}")
             return
         counts = progress.counts
         self._progress.update(

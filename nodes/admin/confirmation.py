@@ -109,8 +109,8 @@ def confirm_for_selected(
 
 def _make_change(request: HttpRequest, act: Callable[[], str]) -> None:
     try:
-        said = act()
+        message = act()
     except NotDone as refused:
         messages.warning(request, str(refused) or _("Nothing was changed."))
     else:
-        messages.success(request, said)
+        messages.success(request, message)

@@ -3,8 +3,8 @@ The base of all views: ETags, preconditions and idempotency keys.
 
 A resource that can be changed has an `ETag`. A request with `If-Match` succeeds only if it names the current ETag. The
 row stays locked from the comparison to the change. If two clients read the same resource and both change it, the second
-gets 412. For some views, another process makes the change (`asks_others`). Such a request is compared when it arrives,
-and the process that makes the change compares the resource with `expected` again.
+gets 412. For some views, another process makes the change (`is_done_elsewhere`). Such a request is compared when it
+arrives, and the process that makes the change compares the resource with `expected` again.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -44,16 +44,16 @@ class ContractView(APIView):
     # False if answers hold a secret. Such answers are not stored, so their requests take no Idempotency-Key.
     keeps_answers = True
 
-    # True if the view commits before it answers, because other processes must see the change. The ETag is then compared
-    # in an earlier, separate transaction.
-    asks_others = False
+    # True if another process makes the change. The view then commits its request before it answers, and the ETag is
+    # compared in an earlier, separate transaction.
+    is_done_elsewhere = False
     # Values of the tagged fields that If-Match requires. None if any values will do.
     expected: Mapping[str, Any] | None = None
     _claimed: KeptAnswer | None = None
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         is_conditional = _IF_MATCH in request.headers or idempotency.HEADER in request.headers
-        if request.method in SAFE_METHODS or not is_conditional or self.asks_others:
+        if request.method in SAFE_METHODS or not is_conditional or self.is_done_elsewhere:
             return super().dispatch(request, *args, **kwargs)
         with transaction.atomic():
             response = super().dispatch(request, *args, **kwargs)
@@ -94,7 +94,7 @@ class ContractView(APIView):
         if self._claimed is not None:
             if status.is_success(finished.status_code):
                 idempotency.keep(self._claimed, finished)
-            elif self.asks_others:
+            elif self.is_done_elsewhere:
                 self._claimed.delete()
         return finished
 
@@ -110,7 +110,7 @@ class ContractView(APIView):
         """
         Return the current ETag of the resource that the request names. Its row stays locked until the answer is made.
 
-        A view that asks others also sets `expected`.
+        A view whose change is made elsewhere also sets `expected`.
         """
         if self.tagged_by is None or not isinstance(self, GenericAPIView) or "pk" not in self.kwargs:
             return None

@@ -18,11 +18,11 @@ class BadName(Invalid, ValueError):
     def __init__(self, what: str, name: object) -> None:
         self.what, self.name = what, name
         shown = repr(name[:_MOST]) if isinstance(name, str) else f"{str(name)[:_MOST]} of type {type(name).__name__}"
-        said = (
+        message = (
             f"the {what} {shown} is invalid: it must have 1 to {_MOST} characters of a-z, A-Z, 0-9, '.', '_' "
             f"and '-', and neither '.' nor '..'."
         )
-        super().__init__({what: [said]})
+        super().__init__({what: [message]})
 
 
 def checked(what: str, name: object) -> str:

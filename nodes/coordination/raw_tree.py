@@ -117,10 +117,10 @@ def read_branch(address: Address, *, path: str = "", page: int = 1, timeout: dt.
 
 def _as_text(data: bytes) -> str:
     try:
-        said = json.loads(data)
-        if isinstance(said, dict):
-            said = {key: _HIDDEN if _SECRET.search(key) else value for key, value in said.items()}
-        text = json.dumps(said, indent=2, ensure_ascii=False)
+        content = json.loads(data)
+        if isinstance(content, dict):
+            content = {key: _HIDDEN if _SECRET.search(key) else value for key, value in content.items()}
+        text = json.dumps(content, indent=2, ensure_ascii=False)
     except UNREADABLE:
         text = data[: 4 * _MOST].decode(errors="replace")
     text = _without_tokens(text)

@@ -95,8 +95,8 @@ class _Term:
     @classmethod
     def parse(cls, data: bytes) -> "_Term":
         with suppress(*UNREADABLE):
-            said = json.loads(data)
-            return cls(term=int(said["term"]), main=str(said["main"]), latch=str(said["latch"]))
+            content = json.loads(data)
+            return cls(term=int(content["term"]), main=str(content["main"]), latch=str(content["latch"]))
         return cls(term=0)
 
     def data(self) -> bytes:

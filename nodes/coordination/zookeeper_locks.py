@@ -61,14 +61,14 @@ class _Lease:
     def parse(cls, data: bytes) -> "_Lease | None":
         """Return the lease in the data, or None if the data is not a lock of ours."""
         with suppress(*UNREADABLE):
-            said = json.loads(data)
+            content = json.loads(data)
             lease = cls(
-                token=str(said["uuid"]),
-                node=str(said["node"]),
-                seconds=float(said["lease"]),
-                note=str(said["metadata"]),
-                host=str(said["hostname"]),
-                since=None if said["since"] is None else int(said["since"]),
+                token=str(content["uuid"]),
+                node=str(content["node"]),
+                seconds=float(content["lease"]),
+                note=str(content["metadata"]),
+                host=str(content["hostname"]),
+                since=None if content["since"] is None else int(content["since"]),
             )
             is_possible = 0 <= lease.seconds < _LONGEST and 0 <= (lease.since or 0) < _LATEST
             return lease if is_possible else None
@@ -82,7 +82,7 @@ class _Lease:
 
     def data(self) -> bytes:
         expires_at = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=self.seconds)
-        said = {
+        content = {
             "uuid": self.token,
             # Only people read this time, which is by this node's clock.
             "expirationTimestamp": int(expires_at.timestamp() * 1000),
@@ -92,7 +92,7 @@ class _Lease:
             "lease": self.seconds,
             "since": self.since,
         }
-        return json.dumps(said).encode()
+        return json.dumps(content).encode()
 
 
 def _given_back(paced_ago: dt.timedelta | None) -> bytes:

@@ -60,9 +60,9 @@ def reason_of_outage(error: BaseException | None) -> str:
             if isinstance(one, kind):
                 return reason
     for one in _chain(error):
-        said = str(one)
+        message = str(one)
         for words, reason in _BY_WORDS:
-            if words in said:
+            if words in message:
                 return reason
     return ""
 

@@ -76,8 +76,8 @@ def connect_query(timeout: dt.timedelta) -> str:
     Return the statements for the configuration of a pooler, which executes them in each new session for nodes with this
     timeout.
     """
-    said = (f"SET {name} = ''{value}''" for name, value in _settings_of_a_pooler(timeout).items())
-    return "; ".join(said)
+    statements = (f"SET {name} = ''{value}''" for name, value in _settings_of_a_pooler(timeout).items())
+    return "; ".join(statements)
 
 
 def _settings_of_a_pooler(timeout: dt.timedelta) -> Mapping[str, str | int]:

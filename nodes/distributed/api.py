@@ -253,20 +253,20 @@ class SwitchView(_OfSwitches):
         responses=DistributedJobsSerializer,
     )
     def post(self, request: Request) -> Response:
-        said = read_body(SwitchSerializer, request)
+        wanted = read_body(SwitchSerializer, request)
         set_switch(
-            cluster=said["cluster"],
-            job=_OF_MANY.get(said["of"], said.get("job", "")),
-            is_disabled=said["is_disabled"],
+            cluster=wanted["cluster"],
+            job=_OF_MANY.get(wanted["of"], wanted.get("job", "")),
+            is_disabled=wanted["is_disabled"],
             made_by=request.user.get_username(),
             now=read_clock(),
         )
-        self.read_tag(said["cluster"])
-        return Response(DistributedJobsSerializer(read_distributed_jobs(said["cluster"], dsn=database_dsn())).data)
+        self.read_tag(wanted["cluster"])
+        return Response(DistributedJobsSerializer(read_distributed_jobs(wanted["cluster"], dsn=database_dsn())).data)
 
 
 class RebalanceJobsView(ContractView):
-    asks_others = True
+    is_done_elsewhere = True
     permissions_needed = {"post": "nodes.control_cluster"}
 
     @extend_schema(
@@ -276,9 +276,9 @@ class RebalanceJobsView(ContractView):
         responses={200: SharingPlanSerializer, 202: None},
     )
     def post(self, request: Request) -> Response:
-        said = read_body(RebalanceJobsSerializer, request)
-        if said["dry_run"]:
-            plan = plan_sharing(said["cluster"], strategy=said["strategy"], dsn=database_dsn())
+        wanted = read_body(RebalanceJobsSerializer, request)
+        if wanted["dry_run"]:
+            plan = plan_sharing(wanted["cluster"], strategy=wanted["strategy"], dsn=database_dsn())
             return Response(SharingPlanSerializer(plan).data)
-        request_rebalance(cluster=said["cluster"], made_by=request.user.get_username(), now=read_clock())
+        request_rebalance(cluster=wanted["cluster"], made_by=request.user.get_username(), now=read_clock())
         return Response(status=status.HTTP_202_ACCEPTED)

@@ -130,10 +130,12 @@ class ForgetSilentNodes(DistributedJob):
             connection.execute(_FORGET, {"remembered": _REMEMBERED})
 
 
-def switches_of(said: Mapping[str, bool]) -> Switches:
+def switches_of(switches: Mapping[str, bool]) -> Switches:
     """Return the switches of a cluster from its rows: whether each job is disabled."""
-    of_jobs = {job: is_disabled for job, is_disabled in said.items() if job not in {ALL, OTHERS}}
-    return Switches(all_disabled=said.get(ALL, False), disabled_by_default=said.get(OTHERS, False), disabled=of_jobs)
+    of_jobs = {job: is_disabled for job, is_disabled in switches.items() if job not in {ALL, OTHERS}}
+    return Switches(
+        all_disabled=switches.get(ALL, False), disabled_by_default=switches.get(OTHERS, False), disabled=of_jobs
+    )
 
 
 def _row(job: JobStatus, *, refusal: str) -> dict[str, object]:

@@ -34,9 +34,9 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Differen
 
 def in_words(changed: Differences) -> str:
     """Return a phrase such as `priority 5 → 1, name "a" → "b"`."""
-    said = [f"{name} {_in_words(pair['before'])} → {_in_words(pair['after'])}" for name, pair in changed.items()]
-    more = [f"and {len(said) - _FIELDS_IN_WORDS} more fields"] if len(said) > _FIELDS_IN_WORDS else []
-    return ", ".join([*said[:_FIELDS_IN_WORDS], *more])
+    phrases = [f"{name} {_in_words(pair['before'])} → {_in_words(pair['after'])}" for name, pair in changed.items()]
+    more = [f"and {len(phrases) - _FIELDS_IN_WORDS} more fields"] if len(phrases) > _FIELDS_IN_WORDS else []
+    return ", ".join([*phrases[:_FIELDS_IN_WORDS], *more])
 
 
 def record_change(what: str, *, before: Mapping[str, Any], after: Mapping[str, Any], made_by: str) -> None:

@@ -105,12 +105,12 @@ class TaskAdmin(ListByKey):
     def cancel(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         def cancel() -> str:
             is_archived = verbs.cancel(row_number(object_id), made_by=_name(request))
-            said = (
+            message = (
                 _("Task %(id)s is cancelled.")
                 if is_archived
                 else _("Task %(id)s is being cancelled. It is running, and may take a while to end.")
             )
-            return said % {"id": object_id}
+            return message % {"id": object_id}
 
         return confirm_for_one(
             request,
@@ -259,14 +259,14 @@ def _trace(task: TaskFacts) -> str:
     return format_html('<pre class="trace">{}</pre>', task.last_trace) if task.last_trace else "—"
 
 
-def _found(queryset: Any, said: str, fields: tuple[str, ...] = ("kind", "group", "urn")) -> tuple[Any, bool]:
+def _found(queryset: Any, term: str, fields: tuple[str, ...] = ("kind", "group", "urn")) -> tuple[Any, bool]:
     """Return the tasks with this number, or with exactly this text in one of the fields."""
-    said = said.strip()
-    if not said:
+    term = term.strip()
+    if not term:
         return queryset, False
-    if said.isdecimal() and len(said) < 19:
-        return queryset.filter(pk=int(said)), False
+    if term.isdecimal() and len(term) < 19:
+        return queryset.filter(pk=int(term)), False
     wanted = Q()
     for field in fields:
-        wanted |= Q(**{field: said})
+        wanted |= Q(**{field: term})
     return queryset.filter(wanted), False

@@ -15,8 +15,8 @@ def translated(word: str) -> str:
 
 def as_label(word: str) -> str:
     """Return a translated word with a capital letter."""
-    said = translated(word)
-    return f"{said[:1].upper()}{said[1:]}"
+    text = translated(word)
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def missing(unknown: Unknown) -> str:

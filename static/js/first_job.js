@@ -43,9 +43,9 @@ async function checkAddress() {
     const { tone, lines } = await answer.json();
     list.dataset.tone = tone;
     for (const [name, text] of lines) {
-      for (const [tag, said] of [["dt", name], ["dd", text]]) {
+      for (const [tag, content] of [["dt", name], ["dd", text]]) {
         const part = document.createElement(tag);
-        part.textContent = said;
+        part.textContent = content;
         list.append(part);
       }
     }

@@ -121,7 +121,7 @@ class _Bench:
                 self._wait_for_nodes(3)
                 beats.append(self._freeze_main_manager())
         longest = _TIMEOUT / _BEAT + 2
-        _say(
+        _write_line(
             f"takeover of a frozen main manager: median {statistics.median(beats):.1f}, most {max(beats):.1f} beats of {_BEAT} s"
             f" ({times} times; the timeout and two beats are {longest:.0f})"
         )
@@ -174,7 +174,9 @@ class _Bench:
             returned = release_of_lost_workers(connection, scope="cluster", term=term, now=timezone.now())
             took = time.perf_counter() - began_at
             connection.execute(_FORGET)
-        _say(f"release of {returned:,} documents of a failed worker: {took:.1f} s ({returned / took:,.0f} documents/s)")
+        _write_line(
+            f"release of {returned:,} documents of a failed worker: {took:.1f} s ({returned / took:,.0f} documents/s)"
+        )
 
     # --- Idle clusters -----------------------------------------------------------------------------
 
@@ -190,11 +192,11 @@ class _Bench:
             connection.execute("VACUUM ANALYZE jobs_seed")
         many_seeds = self._cpu_of_idle(seconds)
         nodes = _MANAGERS + _WORKERS
-        _say(
+        _write_line(
             f"CPU of {nodes} idle nodes and their database: {100 * few:.1f} % of a core beside 10^3 documents, 10 seeds"
         )
-        _say(f"ratio CPU of an idle cluster 10^6 to 10^3 documents: {many_documents / few:.2f}")
-        _say(f"ratio CPU of an idle cluster 10^4 to 10 seeds: {many_seeds / many_documents:.2f}")
+        _write_line(f"ratio CPU of an idle cluster 10^6 to 10^3 documents: {many_documents / few:.2f}")
+        _write_line(f"ratio CPU of an idle cluster 10^4 to 10 seeds: {many_seeds / many_documents:.2f}")
 
     def _make_stopped_job(self, *, seeds: int) -> tuple[int, int]:
         from tests.support.factories import make_job, make_lane
@@ -236,7 +238,7 @@ class _Bench:
             # moment.
             time.sleep(_SETTLED)
             counted = [row[1] for row in self._rows(_SESSIONS)]
-        _say(f"connections of {nodes} daemons: {sum(counted)}, of one at most {max(counted)}")
+        _write_line(f"connections of {nodes} daemons: {sum(counted)}, of one at most {max(counted)}")
 
     # --- Steps -------------------------------------------------------------------------------------
 
@@ -268,7 +270,7 @@ def _used_by(processes: Sequence[psutil.Process]) -> float:
     return sum(cpu_seconds_of_tree(process) for process in processes)
 
 
-def _say(line: str) -> None:
+def _write_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

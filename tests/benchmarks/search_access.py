@@ -76,7 +76,7 @@ def _measure(*, documents: int, reads: int, address: str) -> None:
     filtered = searching._search
     began = time.monotonic()
     _fill(documents, address)
-    _say(f"{documents:,} documents in {time.monotonic() - began:.0f} s")
+    _write_line(f"{documents:,} documents in {time.monotonic() - began:.0f} s")
     worst = 0.0
     try:
         for title, query in _QUERIES.items():
@@ -94,11 +94,11 @@ def _measure(*, documents: int, reads: int, address: str) -> None:
                         taken[is_open].append(1000 * (time.perf_counter() - start))
                 median, of_open = statistics.median(taken[False]), statistics.median(taken[True])
                 worst = max(worst, median / of_open)
-                _say(
+                _write_line(
                     f"{title}, reader of {reader}: {median / of_open:.2f}"
                     f" ({median:.1f} ms for {found[False]:,}, {of_open:.1f} ms for {found[True]:,})"
                 )
-        _say(f"largest ratio: {worst:.2f}")
+        _write_line(f"largest ratio: {worst:.2f}")
     finally:
         searching._search = filtered
         connection.close()
@@ -121,7 +121,7 @@ def _fill(documents: int, address: str) -> None:
         connection.execute("ANALYZE jobs_searchaccess")
 
 
-def _say(line: str) -> None:
+def _write_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.run:
         return _run_nodes(options.run[0], int(options.run[1]))
     if not databases.has_statistics():
-        _say("skipped: only Debian's PostgreSQL counts statements")
+        _write_line("skipped: only Debian's PostgreSQL counts statements")
         return 0
     home = ROOT / "var" / "bench"
     home.mkdir(parents=True, exist_ok=True)
@@ -125,8 +125,10 @@ class _Bench:
         (sessions,) = self._row(_SESSIONS)
         memory = sum(process.memory_full_info().pss for process in tree_of(self._database.server)) / 2**20
         nodes = self._nodes
-        _say(f"{self._managers} managers and {self._workers} workers, idle: {sum(rates.values()):.0f} statements/s")
-        _say(
+        _write_line(
+            f"{self._managers} managers and {self._workers} workers, idle: {sum(rates.values()):.0f} statements/s"
+        )
+        _write_line(
             f"  {cores:.2f} cores of PostgreSQL, {sessions} connections ({sessions / nodes:.2f} a node), {memory:,.0f} MiB"
         )
 
@@ -134,7 +136,7 @@ class _Bench:
         """Print the time from the last heartbeat of a frozen main manager to the term of the next main manager."""
         pid, term, timeout = self._row(_MAIN)
         if self._row(_NODES_OF_PROCESS, pid)[0] > 1:
-            _say(
+            _write_line(
                 "takeover: skipped, because the machine was too busy for the first main manager, and others share a process"
             )
             return
@@ -144,7 +146,7 @@ class _Bench:
             (silence,) = self._row(_SILENCE, pid)
         finally:
             os.kill(pid, signal.SIGCONT)
-        _say(f"takeover of a frozen main manager: {silence:.1f} s after its last beat (timeout {timeout:g} s)")
+        _write_line(f"takeover of a frozen main manager: {silence:.1f} s after its last beat (timeout {timeout:g} s)")
 
     def _grow(self, *, managers: int = 0, workers: int = 0, simulated: bool = False) -> None:
         """Start more nodes, and wait until they work and the cost of their start is over."""
@@ -323,13 +325,13 @@ def _kind_of(text: str) -> str:
 def _report_of(title: str, rates: dict[str, float], before: dict[str, float], nodes: int) -> None:
     """Print the statements of one of these nodes in a second, the most frequent first."""
     added = {kind: (rate - before.get(kind, 0.0)) / nodes for kind, rate in rates.items()}
-    _say(f"{title}: {sum(added.values()):.2f} statements/s")
+    _write_line(f"{title}: {sum(added.values()):.2f} statements/s")
     for kind, rate in sorted(added.items(), key=lambda one: -one[1]):
         if rate >= 0.02:
-            _say(f"  {rate:.2f}  {kind}")
+            _write_line(f"  {rate:.2f}  {kind}")
 
 
-def _say(line: str) -> None:
+def _write_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

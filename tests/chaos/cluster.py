@@ -177,7 +177,7 @@ class Node:
         if self.process is None or self.is_up:
             return
         if self.restart_at is None:
-            self._cluster.say(f"{self.name} ended with {self.process.returncode}, and is started again")
+            self._cluster.write_line(f"{self.name} ended with {self.process.returncode}, and is started again")
             self.restart_at = time.monotonic()
         if self.restart_at <= time.monotonic():
             self.start()
@@ -217,7 +217,7 @@ class Cluster:
     database: Database
     directory: Path
     rng: random.Random
-    say: object
+    write_line: object
     # Number of documents of a site, and number of sites crawled at the same time.
     pages: int = 400
     at_once: int = 4
@@ -392,7 +392,7 @@ class Cluster:
                 self.end_crawl(crawl)
             elif state.pause == "paused" and crawl.job_id not in self.paused:
                 self.manual_steps.append(f"resume job {crawl.job_id}, which was paused: {state.reason}")
-                self.say(self.manual_steps[-1])
+                self.write_line(self.manual_steps[-1])
                 self.ask("resume", crawl.job_id)
         if not self.is_closing:
             for _ in range(self.at_once - sum(not (crawl.has_ended or crawl.openings) for crawl in self.crawls)):
@@ -401,7 +401,7 @@ class Cluster:
     def end_crawl(self, crawl):
         crawl.has_ended = True
         crawl.stop_site.close()
-        self.say(f"job {crawl.job_id} has ended")
+        self.write_line(f"job {crawl.job_id} has ended")
 
     def has_finished(self):
         return all(crawl.has_ended for crawl in self.crawls)

@@ -67,7 +67,7 @@ class Nemesis:
 
         def report(description, loss=None):
             injected.description, injected.main_loss = description, loss
-            self.cluster.say(f"{injected.fault.plan:<4}{description}")
+            self.cluster.write_line(f"{injected.fault.plan:<4}{description}")
 
         injected.steps = injected.fault.inject(self.cluster, self.rng, report)
         self.history.append(injected)

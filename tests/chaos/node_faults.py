@@ -160,7 +160,7 @@ def _wait_for_freeze(cluster, node, point):
         if time.monotonic() > wait_at_most:
             with suppress(FileNotFoundError):
                 node.stops[point].unlink()
-                cluster.say(f"    {name} did not reach {point}")
+                cluster.write_line(f"    {name} did not reach {point}")
                 return
             # The process has just removed the file: it is freezing, or ended meanwhile.
             wait_at_most = float("inf")

@@ -77,16 +77,16 @@ def _run(server, directory, zookeeper, *, seconds, seed):
 
     began_at = time.monotonic()
 
-    def say(words):
+    def write_line(words):
         report(f"[{time.monotonic() - began_at:6.1f} s] {words}")
 
     rng = random.Random(seed)
     database = Database(server.address)
     subprocess.run([sys.executable, "manage.py", "migrate", "--verbosity", "0"], cwd=ROOT, check=True)
     audit.install(database.dsn)
-    cluster = Cluster(server, database, directory, rng, say, pages=_PAGES, stops=STOPS, zookeeper=zookeeper)
+    cluster = Cluster(server, database, directory, rng, write_line, pages=_PAGES, stops=STOPS, zookeeper=zookeeper)
     clocks = "set by libfaketime" if sets_clocks(cluster) else "left alone"
-    say(f"seed {seed}: {seconds} s of faults; lines are cut by a TCP proxy; clocks are {clocks}")
+    write_line(f"seed {seed}: {seconds} s of faults; lines are cut by a TCP proxy; clocks are {clocks}")
     nemesis = Nemesis(cluster, rng)
     cluster.meanwhile = lambda: nemesis.advance(may_begin=False)
     try:
@@ -112,7 +112,7 @@ def _inject_faults(cluster, nemesis, *, seconds):
         cluster.supervise()
         nemesis.advance(may_begin=now < seconds)
         time.sleep(0.02)
-    cluster.say("no more faults: the remaining pages must be crawled")
+    cluster.write_line("no more faults: the remaining pages must be crawled")
     cluster.is_closing = True
     _supervise_until(cluster, cluster.has_finished, within=_PATIENCE, saying="all jobs have ended")
 
@@ -121,7 +121,7 @@ def _supervise_until(cluster, condition, *, within, saying):
     deadline = time.monotonic() + within
     while not condition():
         if time.monotonic() > deadline:
-            cluster.say(f"not within {within} s: {saying}")
+            cluster.write_line(f"not within {within} s: {saying}")
             return
         cluster.supervise()
         time.sleep(0.1)

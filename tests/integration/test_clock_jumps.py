@@ -202,7 +202,7 @@ def test_a_one_shot_that_died_before_a_clock_jump_is_taken_over_in_time(connecti
 
     def is_taken_over():
         with suppress(JobBusy):
-            take_over_job(job, scope="mine", say=lambda _line: None)
+            take_over_job(job, scope="mine", write_line=lambda _line: None)
         return job.node_scope == "mine"
 
     wait_for(is_taken_over, saying="the job is taken over")

@@ -148,7 +148,7 @@ def test_services_end_with_a_supervisor_that_is_killed(diary):
 import sys, time
 from pathlib import Path
 from crawlctl.processes.supervisor import Service, Supervisor
-supervisor = Supervisor(say=print)
+supervisor = Supervisor(write_line=print)
 for name in ("site", "worker"):
     supervisor.start(Service(name=name, command=(sys.executable, "-c", sys.argv[1], sys.argv[2], name), directory=Path()))
 time.sleep(600)

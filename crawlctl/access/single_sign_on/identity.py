@@ -40,10 +40,10 @@ def is_subject(value: object) -> TypeGuard[str]:
 
 def groups_in(claims: Mapping[str, Any], claim: str) -> frozenset[str]:
     """Return the groups of a claim: a list of texts, or a single text."""
-    said = _find(claims, claim)
-    if isinstance(said, str):
-        return frozenset({said})
-    return frozenset(group for group in said if isinstance(group, str)) if isinstance(said, list) else frozenset()
+    value = _find(claims, claim)
+    if isinstance(value, str):
+        return frozenset({value})
+    return frozenset(group for group in value if isinstance(group, str)) if isinstance(value, list) else frozenset()
 
 
 def roles_of(groups: Iterable[str], mapping: Iterable[str]) -> tuple[str, ...]:
@@ -55,9 +55,9 @@ def roles_of(groups: Iterable[str], mapping: Iterable[str]) -> tuple[str, ...]:
 
 
 def _name_in(claims: Mapping[str, Any], claim: str) -> str:
-    said = _find(claims, claim)
+    value = _find(claims, claim)
     # Django stores the names of users in this form, so two names that become equal by it are one name.
-    name = unicodedata.normalize("NFKC", said) if isinstance(said, str) else ""
+    name = unicodedata.normalize("NFKC", value) if isinstance(value, str) else ""
     return name if _NAME.fullmatch(name) else ""
 
 

@@ -209,7 +209,7 @@ class Command(BaseCommand):
             )
         until = parse_moment(given["until"]) if given["until"] else None
         way = choose(store, until=until, name=given["backup"])
-        _say_origin(way, allows_unsealed=given["unsealed"], write=self.stdout.write)
+        _warn_of_origin(way, allows_unsealed=given["unsealed"], write=self.stdout.write)
         needs_key = way.backup.sealed is not None or any(segment.is_sealed for segment in way.segments)
         restored = restore(
             store, way, until=until, directory=settings.VAR_DIR / "postgres", binaries=find_binaries(),
@@ -223,23 +223,23 @@ class Command(BaseCommand):
         )
         if way.gap:
             self.stdout.write(f"The write-ahead log has a gap: {way.gap}. It was restored up to the gap.")
-        restore_key_files(restored.secrets, say=self.stdout.write)
+        restore_key_files(restored.secrets, write_line=self.stdout.write)
         self.stdout.write("Start crawlctl again: runs continue from that moment.")
 
     def _announce(self, line: str) -> None:
         self.stderr.write(line)
 
 
-def _say_origin(way: Way, *, allows_unsealed: bool, write: Callable[[str], object]) -> None:
+def _warn_of_origin(way: Way, *, allows_unsealed: bool, write: Callable[[str], object]) -> None:
     if way.is_sealed:
         return
-    said = f"the backup {way.backup.name} is not sealed as a whole, so nothing proves its origin"
+    problem = f"the backup {way.backup.name} is not sealed as a whole, so nothing proves its origin"
     if given_passphrase() and not allows_unsealed:
         # Otherwise an unsealed backup in the store would take the place of a sealed one.
         raise Unusable(
-            f"{said}, and {BACKUP_PASSPHRASE.environment} is set. Choose a sealed backup (`backup list`), or add --unsealed"
+            f"{problem}, and {BACKUP_PASSPHRASE.environment} is set. Choose a sealed backup (`backup list`), or add --unsealed"
         )
-    write(_sentence(Unusable(said)))
+    write(_sentence(Unusable(problem)))
 
 
 @contextmanager
@@ -263,12 +263,12 @@ def _sentence(error: Exception) -> str:
     )
 
 
-def _passphrase(question: str, *, asks: bool = True, twice: bool = False) -> str:
+def _passphrase(prompt: str, *, asks: bool = True, twice: bool = False) -> str:
     """Return the passphrase of the environment, or of the person at the terminal; '' if there is none."""
     given = given_passphrase()
     if given or not asks or not sys.stdin.isatty():
         return given
-    said = getpass.getpass(question)
-    if twice and said and getpass.getpass("Again: ") != said:
+    typed = getpass.getpass(prompt)
+    if twice and typed and getpass.getpass("Again: ") != typed:
         raise Unusable("the passphrases differ. Nothing was done")
-    return said
+    return typed

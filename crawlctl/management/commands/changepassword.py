@@ -11,5 +11,5 @@ from crawlctl.access.accounts import users_journaled
 class Command(changepassword.Command):
     def handle(self, *args: Any, **options: Any) -> str | None:
         with users_journaled(made_by=getpass.getuser()):
-            said: str | None = super().handle(*args, **options)
-        return said
+            output: str | None = super().handle(*args, **options)
+        return output

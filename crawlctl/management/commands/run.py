@@ -46,7 +46,7 @@ class Command(BaseCommand):
         if not 1 <= workers <= 64:
             raise CommandError(f"--workers is {workers}: write a number from 1 to 64.", returncode=2)
         of_manager, of_web, *of_workers = options_of_others(metrics_port, address=metrics_address, number=2 + workers)
-        supervisor = Supervisor(say=self._say)
+        supervisor = Supervisor(write_line=self._write_line)
         stop_request = StopRequest(supervisor)
         make_database_ready()
         check_room_for_sessions(nodes=2 + workers)
@@ -76,7 +76,7 @@ class Command(BaseCommand):
                 supervisor.stop(within=current()[DRAIN_TIMEOUT].total_seconds() + 2)
         sys.exit(stop_request.exit_code)
 
-    def _say(self, sentence: str) -> None:
+    def _write_line(self, sentence: str) -> None:
         """Log the message, or print it on standard output if the log cannot be written. The services continue."""
         try:
             self.stderr.write(sentence)

@@ -121,7 +121,7 @@ class Command(BaseCommand):
                 options_of_workers = options_of_others(port and port + 1, address=address, number=workers)
                 make_ready()
                 one_shot = OneShot(job_id=0, workers=workers, worker_options=options_of_workers)
-                job = prepare_job(CrawlOptions.of(given), scope=one_shot.scope, say=self._say)
+                job = prepare_job(CrawlOptions.of(given), scope=one_shot.scope, write_line=self._write_line)
             except (CrawlRefused, JobBusy, SchemaRefused, BadSpecification, OutputError) as refused:
                 raise CommandError(str(refused), returncode=ExitCode.REFUSED) from refused
             except Invalid as invalid:
@@ -132,7 +132,7 @@ class Command(BaseCommand):
         """Crawl, and return the exit code."""
         one_shot.job_id = job.pk
         stream = DocumentStream.of_job(job, on_closed=lambda why: self._stop(one_shot, why))
-        with Bar(say=self._say) if with_bar else nullcontext() as bar:
+        with Bar(write_line=self._write_line) if with_bar else nullcontext() as bar:
             if bar is not None:
                 one_shot.show = bar.show
             for number in (signal.SIGINT, signal.SIGTERM):
@@ -148,7 +148,7 @@ class Command(BaseCommand):
                 if stream is not None:
                     stream.finish()
         return self._conclude(
-            job.pk, one_shot, progress, as_json=as_json, write=self._say if stream else self.stdout.write
+            job.pk, one_shot, progress, as_json=as_json, write=self._write_line if stream else self.stdout.write
         )
 
     def _conclude(
@@ -161,25 +161,25 @@ class Command(BaseCommand):
         write(ended.as_json() if as_json else ended.as_text())
         refused = read_refused_redirects(job)
         if ended.reason == NO_SEED_READ:
-            self._say(print_unread(endings, refused))
+            self._write_line(print_unread(endings, refused))
         else:
             for line in (*lines_of_unread_seeds(endings, refused), *print_redirects(read_new_hosts(job), refused)):
-                self._say(line)
+                self._write_line(line)
         for lost in LostLines.objects.filter(output__jobs=job).select_related("output"):
-            self._say(sentence_of_lost_lines(lost))
+            self._write_line(sentence_of_lost_lines(lost))
         if job.guard == Guard.WAITING:
-            self._say(_how_to_allow(job))
+            self._write_line(_how_to_allow(job))
         elif job.reason:
-            self._say(job.reason)
+            self._write_line(job.reason)
         if ended.exit_code and job.phase != Phase.INACTIVE:
-            self._say(f"Resume it with: crawlctl crawl --resume --job {shlex.quote(job.name)}")
+            self._write_line(f"Resume it with: crawlctl crawl --resume --job {shlex.quote(job.name)}")
         return ended.exit_code
 
     def _stop(self, one_shot: OneShot, why: str) -> None:
-        self._say(why)
+        self._write_line(why)
         one_shot.interrupt()
 
-    def _say(self, sentence: str) -> None:
+    def _write_line(self, sentence: str) -> None:
         self.stderr.write(sentence)
 
 

@@ -54,7 +54,7 @@ def job_row(job: JobSeen, *, now: dt.datetime) -> Record:
         "name": job.job,
         "state": state,
         "tone": tone,
-        "said": _author_and_age(job.switch, now=now) if job.switch else "",
+        "changed": _author_and_age(job.switch, now=now) if job.switch else "",
         "items": items,
         "given": given,
         "shared": _("%(given)s of %(items)s assigned") % {"given": given, "items": items},
@@ -148,7 +148,7 @@ def _switch(switch: Switch, *, job: str, name: str, now: dt.datetime) -> Record:
         "name": name,
         "state": _("disabled") if switch.is_disabled else _("enabled"),
         "tone": "failed" if switch.is_disabled else "indexed",
-        "said": _author_and_age(switch, now=now),
+        "changed": _author_and_age(switch, now=now),
         "actions": _actions(is_disabled=switch.is_disabled, has_switch=False),
     }
 

@@ -70,12 +70,12 @@ def cancel(request: HttpRequest, task_id: int) -> HttpResponse:
     except Refused as refused:
         messages.warning(request, str(refused))
     else:
-        said = (
+        message = (
             _("Task %(id)d is cancelled.")
             if is_archived
             else _("Task %(id)d is being cancelled. It is running, and may take a while to end.")
         )
-        messages.success(request, said % {"id": task_id})
+        messages.success(request, message % {"id": task_id})
     return redirect(_back(request, task_id))
 
 
@@ -108,8 +108,8 @@ def cancel_some(request: HttpRequest) -> HttpResponse:
     chosen = scheduled(form.as_filter())
     if request.method == "POST":
         number = verbs.cancel_all(chosen, made_by=name)
-        said = ngettext("%(n)s task is cancelled.", "%(n)s tasks are cancelled.", number)
-        messages.success(request, said % {"n": formats.number(number)})
+        message = ngettext("%(n)s task is cancelled.", "%(n)s tasks are cancelled.", number)
+        messages.success(request, message % {"n": formats.number(number)})
         return redirect(f"{reverse('tasks-scheduled')}?{form.as_query()}")
     words = {
         "title": _("Cancel tasks"),
@@ -133,8 +133,8 @@ def reschedule_some(request: HttpRequest) -> HttpResponse:
     chosen = archived(form.as_filter())
     if request.method == "POST":
         number = verbs.reschedule_all(chosen, made_by=name)
-        said = ngettext("%(n)s task is scheduled again.", "%(n)s tasks are scheduled again.", number)
-        messages.success(request, said % {"n": formats.number(number)})
+        message = ngettext("%(n)s task is scheduled again.", "%(n)s tasks are scheduled again.", number)
+        messages.success(request, message % {"n": formats.number(number)})
         return redirect("tasks-scheduled")
     words = {
         "title": _("Run tasks again"),
@@ -159,9 +159,9 @@ def _confirm(request: HttpRequest, form: TaskFilterForm, chosen: Any, row: Any, 
     else:
         limits = {"n": formats.number(min(number, words["most"])), "most": formats.number(words["most"])}
         context["number"] = number
-        context["said"] = ngettext("%(n)s task matches.", "%(n)s tasks match.", number) % limits
+        context["matches"] = ngettext("%(n)s task matches.", "%(n)s tasks match.", number) % limits
         if number > words["most"]:
-            context["said"] = _("More than %(most)s tasks match. The first %(most)s are changed.") % limits
+            context["matches"] = _("More than %(most)s tasks match. The first %(most)s are changed.") % limits
         context["rows"] = [row(task, now=now) for task in chosen[:_EXAMPLES]]
         context["more"] = formats.more(min(number, words["most"]) - len(context["rows"]))
     return render(request, "tasks/some.html", context)

@@ -105,7 +105,7 @@ def key_as_text(key: Key) -> str:
     return f"{place},{key.partition}" if key.partition else place
 
 
-def _name(said: str) -> str:
-    if said and not is_group(said):
+def _name(name: str) -> str:
+    if name and not is_group(name):
         raise forms.ValidationError(_("This must be %(form)s."), params={"form": GROUP})
-    return said
+    return name

@@ -285,10 +285,10 @@ def _line(name: str, value: str, *, link: str = "", address: str = "", key: str 
 
 def _progress(progress: Mapping[str, object]) -> Mapping[str, str]:
     """Return a progress in words, and as a bar if it has the numbers `done` and `total`."""
-    said = ", ".join(f"{name.replace('_', ' ')}: {_plain(value)}" for name, value in progress.items())
+    line = ", ".join(f"{name.replace('_', ' ')}: {_plain(value)}" for name, value in progress.items())
     done, total = progress.get(_DONE), progress.get(_TOTAL)
     is_counted = isinstance(done, int | float) and isinstance(total, int | float)
-    return {"progress": said[:_LONGEST], **(bar(done, total) if is_counted else bar(0, 0))}  # type: ignore[arg-type]
+    return {"progress": line[:_LONGEST], **(bar(done, total) if is_counted else bar(0, 0))}  # type: ignore[arg-type]
 
 
 def _plain(value: object) -> str:

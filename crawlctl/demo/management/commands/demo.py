@@ -117,7 +117,7 @@ class Command(BaseCommand):
         if partitions > 1 and this_partition.placement() is None:
             demo_partitions.start_again(partitions, sys.argv[1:])
         self._partitions = demo_partitions.DemoPartitions.of_this_process()
-        supervisor = Supervisor(say=_say)
+        supervisor = Supervisor(write_line=_write_line)
         self._stop_request = StopRequest(supervisor)
         self._cluster = DemoCluster(supervisor, Path(settings.VAR_DIR).absolute() / "demo")
         make_database_ready()
@@ -235,7 +235,7 @@ class Command(BaseCommand):
             phase = Job.objects.filter(pk=job.pk).values_list("phase", flat=True).first()
             return phase in {None, Phase.INACTIVE} and not _slots_move()
 
-        with Bar(say=self.stderr.write) as bar:
+        with Bar(write_line=self.stderr.write) as bar:
             self._wait_until(has_ended, every=_READ_INTERVAL)
 
     def _wait_for_index(self, job: Job, plan: SitePlan) -> None:
@@ -287,12 +287,12 @@ def _slots_move() -> bool:
 def _explain(report: Report) -> None:
     for name, requests in (("missing", report.missing), ("extra", report.extra)):
         for request in requests[:_SHOWN]:
-            _say(f"{name}: {request}")
+            _write_line(f"{name}: {request}")
         if len(requests) > _SHOWN:
-            _say(f"... and {len(requests) - _SHOWN} more")
+            _write_line(f"... and {len(requests) - _SHOWN} more")
 
 
-def _say(sentence: str) -> None:
+def _write_line(sentence: str) -> None:
     # sys.stderr is looked up at each call: a visible progress bar replaces it by a stream that moves the bar out of the
     # way.
     sys.stderr.write(f"{sentence}\n")

@@ -96,7 +96,7 @@ class Command(BaseCommand):
         try:
             report = perform_restore(
                 until=parse_moment(given["until"]) if given["until"] else None, store=open_place(given["place"]) if given["place"] else None, passphrase=given_passphrase(),
-                say=self._say,
+                write_line=self._write_line,
             )  # fmt: skip
         except (Unusable, StoreError) as refused:
             raise CommandError(str(refused), returncode=2) from refused
@@ -113,12 +113,18 @@ class Command(BaseCommand):
     def _perform(self, given: dict[str, Any]) -> Report:
         fault, whom, seconds = Fault(given["fault"]), Target(given["whom"]), given["seconds"]
         if not given["production"]:
-            self._say("A sandbox starts: a site, two managers, two workers ...")
-            return perform_in_sandbox(fault, whom, seconds=seconds, say=self._say)
+            self._write_line("A sandbox starts: a site, two managers, two workers ...")
+            return perform_in_sandbox(fault, whom, seconds=seconds, write_line=self._write_line)
         confirm = (lambda _node: None) if given["yes"] else self._ask
         with connected() as connection:
             return perform(
-                connection, fault=fault, whom=whom, seconds=seconds, box=None, confirm=confirm, say=self._say
+                connection,
+                fault=fault,
+                whom=whom,
+                seconds=seconds,
+                box=None,
+                confirm=confirm,
+                write_line=self._write_line,
             )
 
     def _ask(self, node: str) -> None:
@@ -127,7 +133,7 @@ class Command(BaseCommand):
         if input(f"The drill targets {node} of the real cluster. Type yes to continue: ").strip() != "yes":
             raise CommandError("The drill was cancelled.", returncode=2)
 
-    def _say(self, sentence: str) -> None:
+    def _write_line(self, sentence: str) -> None:
         self.stderr.write(sentence)
 
 

@@ -58,12 +58,12 @@ class Command(BaseCommand):
         shown.add_argument(
             "--limit", type=whole_number(1, _MOST_LISTED), default=50, help="number of tasks (default: %(default)s)"
         )
-        for verb, said in (
+        for verb, purpose in (
             ("show", "show a task with its last attempt"),
             ("cancel", "archive a waiting task, or ask a running one to end"),
             ("reschedule", "schedule a copy of an ended task"),
         ):
-            of_one = verbs.add_parser(verb, help=said)
+            of_one = verbs.add_parser(verb, help=purpose)
             of_one.add_argument("task", type=int, help="number of the task")
             if verb == "reschedule":
                 of_one.add_argument("--at", type=_moment, help="date with time zone (default: now)")
@@ -101,7 +101,7 @@ class Command(BaseCommand):
     def _run(self, given: dict[str, Any]) -> Iterator[str]:
         task = task_verbs.create(
             kind=given["kind"],
-            arguments=dict(_argument(said) for said in given["argument"]),
+            arguments=dict(_argument(argument) for argument in given["argument"]),
             group=given["group"],
             tags=given["tag"],
             urn=given["urn"],
@@ -221,10 +221,10 @@ def _date(moment: dt.datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}Z"
 
 
-def _argument(said: str) -> tuple[str, Any]:
-    name, is_given, value = said.partition("=")
+def _argument(text: str) -> tuple[str, Any]:
+    name, is_given, value = text.partition("=")
     if not is_given:
-        raise Invalid({"arguments": [f"Write NAME=VALUE instead of {said!r}."]})
+        raise Invalid({"arguments": [f"Write NAME=VALUE instead of {text!r}."]})
     try:
         return name, json_in(value)
     except ValueError:
@@ -236,17 +236,17 @@ def _filters(given: dict[str, Any]) -> Q:
     return wanted & task_verbs.tagged(given["tag"]) if given["tag"] else wanted
 
 
-def _moment(said: str) -> dt.datetime:
+def _moment(text: str) -> dt.datetime:
     # The last hours of the year 9999 may be in the year 10000 in UTC, which raises OverflowError.
     with contextlib.suppress(ValueError, OverflowError):
-        moment = parse_datetime(said)
+        moment = parse_datetime(text)
         if moment is not None and moment.tzinfo is not None:
             return moment.astimezone(dt.UTC)
-    raise argparse.ArgumentTypeError(f"{said!r} is not a date with time zone, such as 2026-12-01T03:00Z")
+    raise argparse.ArgumentTypeError(f"{text!r} is not a date with time zone, such as 2026-12-01T03:00Z")
 
 
-def _json(said: str) -> object:
+def _json(text: str) -> object:
     try:
-        return json_in(said)
+        return json_in(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{said!r} is not JSON") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not JSON") from None
