@@ -223,7 +223,8 @@ class Server:
     def _run_to_the_end(self, purpose: str, program: Path, *arguments: str, commands: str = "") -> None:
         result = subprocess.run(
             [*self.account.prefix, str(program), *arguments],
-            cwd="/", env=_environment(), input=commands, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+            cwd="/", env=_environment(), input=commands, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            check=False,
         )  # fmt: skip
         if result.returncode != 0:
             raise EmbeddedPostgresError(
