@@ -78,7 +78,7 @@ def test_the_guard_asks_nothing_about_a_lost_seed_without_removals():
     [
         (
             {"parents": [Parent("http://a.example/", ParentState.GONE, "404", 180, 180)]},
-            "http://a.example/ is",
+            "http://a.example/ cannot be read any more",
         ),
         (
             {"parents": [Parent("http://a.example/list", ParentState.CHANGED, "200", 180, 180)]},
