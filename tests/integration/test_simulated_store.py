@@ -59,8 +59,8 @@ class InMemory:
         beat = self._store.beat(node_id=node_id)
         return beat.status, beat.term, beat.main_id
 
-    def look(self, *, scope: str) -> object:
-        seen = self._store.look(scope=scope, me=UUID(int=0))
+    def read_scope(self, *, scope: str) -> object:
+        seen = self._store.read_scope(scope=scope, me=UUID(int=0))
         return _summary(seen, [(row.owner, row.epoch, row.state.value, row.destination) for row in self._groups])
 
     def stuff(self, *, node_id: UUID, group: int, epoch: int) -> None:
@@ -149,7 +149,7 @@ class InPostgres:
         with self._connection.transaction(), named_rows(self._connection) as cursor:
             hold(cursor, manager=node_id, group=held, phases=[Phase.ACTIVE], now=timezone.now())
 
-    def look(self, *, scope: str) -> object:
+    def read_scope(self, *, scope: str) -> object:
         me = NodeIdentity(
             id=UUID(int=0),
             kind=NodeKind.MANAGER,
@@ -272,7 +272,7 @@ def _compare(drawing: DrawnActions, in_memory: InMemory, in_postgres: InPostgres
 
         assert _ask(in_memory, name, facts) == answer, "\n".join(done)
         for scope in drawing.scopes:
-            assert in_memory.look(scope=scope) == in_postgres.look(scope=scope), "\n".join(done)
+            assert in_memory.read_scope(scope=scope) == in_postgres.read_scope(scope=scope), "\n".join(done)
 
 
 def _ask(store: Any, name: str, facts: dict[str, Any]) -> object:

@@ -59,7 +59,7 @@ class Checker:
     mains: dict[str, UUID | None] = field(default_factory=dict)
     main_acted_at: dict[str, float] = field(default_factory=dict)
     ended: set[UUID] = field(default_factory=set)
-    heard_at: dict[UUID, float] = field(default_factory=dict)
+    heartbeat_at: dict[UUID, float] = field(default_factory=dict)
     owners: dict[int, UUID | None] = field(default_factory=dict)
     stuffed_at: dict[int, float] = field(default_factory=dict)
     moves: int = 0
@@ -79,7 +79,7 @@ class Checker:
             self._was_failed(node_id, verdict)
 
     def beats(self, node_id: UUID) -> None:
-        self.heard_at[node_id] = self.now()
+        self.heartbeat_at[node_id] = self.now()
 
     def elected(self, node_id: UUID, *, scope: str, term: int) -> None:
         self.log(f"{_short(node_id)} is main manager of {scope} in term {term}")
@@ -128,7 +128,7 @@ class Checker:
                 raise Violation(f"the process of {_short(node_id)} still runs, but was marked failed as ended")
             return
         timeout = process.timeout_seconds
-        silent_for = self.now() - self.heard_at.get(node_id, float("-inf"))
+        silent_for = self.now() - self.heartbeat_at.get(node_id, float("-inf"))
         if silent_for < REQUIRED_SILENCE[verdict.cause] * timeout * _CLOCKS_AGREE:
             raise Violation(f"{_short(node_id)} was failed {silent_for:.2f} s after its last heartbeat")
         # Look back over two timeouts, because a stuck process continues to send heartbeats for a whole timeout.

@@ -74,22 +74,22 @@ class Connection:
         if self.server_faults.hangs:
             self._wait(request, answer, wait_at_most)
             return
-        said: Any = None
+        result: Any = None
         error: Exception | None = None
         try:
-            said = request()
+            result = request()
         except MustWait:
             self._wait(request, answer, wait_at_most)
             return
         except REFUSALS as refusal:
             error = refusal
         if self.carries_answers and not self.flakiness and not self.server_faults.slowness:
-            answer(said, error)
+            answer(result, error)
             return
         coming = self._delay()
         if not self.carries_answers or self._is_lost() or coming > self.silence:
-            said, error, coming = None, Unreachable(), self.silence
-        self._after(coming, lambda: answer(said, error))
+            result, error, coming = None, Unreachable(), self.silence
+        self._after(coming, lambda: answer(result, error))
 
     def _wait(self, request: Request, answer: Answer, wait_at_most: float) -> None:
         """
@@ -114,5 +114,5 @@ class Connection:
         self.scheduler.after(seconds, action)
 
 
-def _no_receiver(_said: Any, _error: Exception | None) -> None:
+def _no_receiver(_result: Any, _error: Exception | None) -> None:
     pass

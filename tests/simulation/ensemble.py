@@ -23,28 +23,28 @@ class Ensemble:
     """The store. `clock` returns its seconds."""
 
     clock: Callable[[], float]
-    _heard_at: dict[UUID, float] = field(default_factory=dict)
+    _renewed_at: dict[UUID, float] = field(default_factory=dict)
     _sessions: dict[UUID, float] = field(default_factory=dict)
     _candidates: list[UUID] = field(default_factory=list)
 
     def attend(self, *, node_id: UUID, session: float, is_candidate: bool) -> StoreAnswer:
-        self._heard_at[node_id], self._sessions[node_id] = self.clock(), session
+        self._renewed_at[node_id], self._sessions[node_id] = self.clock(), session
         self._forget_who_is_silent()
         if is_candidate and node_id not in self._candidates:
             self._candidates.append(node_id)
         is_chosen = self._candidates[:1] == [node_id]
-        return StoreAnswer(is_chosen=is_chosen, present=frozenset(self._heard_at) if is_chosen else None)
+        return StoreAnswer(is_chosen=is_chosen, present=frozenset(self._renewed_at) if is_chosen else None)
 
     def step_aside(self, *, node_id: UUID) -> None:
         self._candidates = [other for other in self._candidates if other != node_id]
 
     def wipe(self) -> None:
         """Forget everything."""
-        self._heard_at.clear()
+        self._renewed_at.clear()
         self._candidates.clear()
 
     def _forget_who_is_silent(self) -> None:
         now = self.clock()
-        for node_id in [one for one, heard_at in self._heard_at.items() if now - heard_at > self._sessions[one]]:
-            del self._heard_at[node_id]
+        for node_id in [one for one, renewed_at in self._renewed_at.items() if now - renewed_at > self._sessions[one]]:
+            del self._renewed_at[node_id]
             self.step_aside(node_id=node_id)

@@ -40,16 +40,16 @@ class Faults:
         world = self._world
         if self._random.random() < 0.3:
             world.hesitation = self._random.uniform(0.05, 0.4)
-            self._tell("they pause between a look and the following action")
+            self._log("they pause between a read and the following action")
         if self._random.random() < 0.3:
             world.long_statements = self._random.uniform(0.05, 0.4)
-            self._tell("some statements take long")
+            self._log("some statements take long")
         if self._random.random() < 0.3:
             for process in world.alive:
                 is_spare = process.kind == NodeKind.MANAGER and world.may_be_lost(process)
                 process.never_acts = is_spare and self._random.random() < 0.5
                 if process.never_acts:
-                    self._tell(f"n{process.id.int} will never take the leadership")
+                    self._log(f"n{process.id.int} will never take the leadership")
         lasts = self._random.uniform(8, 22) * _BEAT
         for _ in range(self._random.randint(2, 8)):
             fault = self._random.choice(self._kinds)
@@ -69,15 +69,15 @@ class Faults:
 
     def _crash(self, process: Process | None = None) -> None:
         process = process or self._pick()
-        self._tell(f"n{process.id.int} crashes")
+        self._log(f"n{process.id.int} crashes")
         process.begin_trouble()
         process.end()
 
     def _freeze(self, process: Process | None = None) -> None:
         process = process or self._pick()
-        self._tell(f"n{process.id.int} freezes")
+        self._log(f"n{process.id.int} freezes")
         process.is_frozen = True
-        self._trouble(process, until=lambda: (self._tell(f"n{process.id.int} wakes"), process.thaw()))
+        self._trouble(process, until=lambda: (self._log(f"n{process.id.int} wakes"), process.thaw()))
 
     def _inject_at_decision(self) -> None:
         process = self._pick()
@@ -86,21 +86,21 @@ class Faults:
 
     def _stick(self) -> None:
         process = self._pick()
-        self._tell(f"the work of n{process.id.int} is stuck")
+        self._log(f"the work of n{process.id.int} is stuck")
         process.is_stuck = True
-        self._trouble(process, until=lambda: (self._tell(f"the work of n{process.id.int} goes on"), process.thaw()))
+        self._trouble(process, until=lambda: (self._log(f"the work of n{process.id.int} goes on"), process.thaw()))
 
     def _freeze_without_end(self) -> None:
         process = self._pick()
         if self._world.may_be_lost(process):
-            self._tell(f"n{process.id.int} freezes without end")
+            self._log(f"n{process.id.int} freezes without end")
             process.is_frozen = process.is_lost = True
             process.begin_trouble()
 
     def _stick_without_end(self) -> None:
         process = self._pick()
         if self._world.may_be_lost(process):
-            self._tell(f"the work of n{process.id.int} is stuck without end")
+            self._log(f"the work of n{process.id.int} is stuck without end")
             process.is_stuck = process.is_lost = True
             process.begin_trouble()
 
@@ -109,7 +109,7 @@ class Faults:
         connection.carries_requests, connection.carries_answers = self._random.choice(
             ((False, False), (True, False), (False, True))
         )
-        self._tell(
+        self._log(
             f"the connection of n{process.id.int} is cut (to, from: {connection.carries_requests}, {connection.carries_answers})"
         )
 
@@ -120,7 +120,7 @@ class Faults:
 
     def _cut_off_ensemble(self) -> None:
         process, connection = (process := self._pick()), process.ensemble_connection
-        self._tell(f"the connection of n{process.id.int} to the ensemble is cut")
+        self._log(f"the connection of n{process.id.int} to the ensemble is cut")
         connection.carries_requests = connection.carries_answers = False
 
         def repair() -> None:
@@ -135,7 +135,7 @@ class Faults:
             self._random.uniform(0.05, 0.5),
             self._random.uniform(0.1, 4) * _BEAT,
         )
-        self._tell(f"the connection of n{process.id.int} is flaky")
+        self._log(f"the connection of n{process.id.int} is flaky")
 
         def repair() -> None:
             connection.flakiness = 0.0
@@ -144,7 +144,7 @@ class Faults:
 
     def _ask_to_leave(self) -> None:
         process = self._pick()
-        self._tell(f"n{process.id.int} is asked to stop")
+        self._log(f"n{process.id.int} is asked to stop")
         process.is_leaving = True
 
     def _join(self) -> None:
@@ -155,37 +155,37 @@ class Faults:
         """Change the weight of a group, and request a rebalance."""
         group = self._random.choice(tuple(self._world.store.groups.values()))
         group.weight = self._random.choice(WEIGHTS)
-        self._tell(f"group {group.id} weighs {group.weight:g} now, and a rebalance is asked for")
+        self._log(f"group {group.id} weighs {group.weight:g} now, and a rebalance is asked for")
         self._world.wants_rebalance = True
 
     # --- Faults of all processes -----------------------------------------------------------------
 
     def _refuse(self) -> None:
         faults = self._world.database_faults
-        self._tell("the database is down")
+        self._log("the database is down")
         faults.refuses = True
-        self._later(lambda: (self._tell("the database is up"), setattr(faults, "refuses", False)))
+        self._later(lambda: (self._log("the database is up"), setattr(faults, "refuses", False)))
 
     def _hang(self) -> None:
         faults = self._world.database_faults
-        self._tell("the database hangs")
+        self._log("the database hangs")
         faults.hangs = True
-        self._later(lambda: (self._tell("the database goes on"), setattr(faults, "hangs", False)))
+        self._later(lambda: (self._log("the database goes on"), setattr(faults, "hangs", False)))
 
     def _slow_down(self) -> None:
         faults = self._world.database_faults
         faults.slowness = self._random.uniform(0.05, 0.5) * _BEAT
-        self._tell("the database is slow")
+        self._log("the database is slow")
         self._later(lambda: setattr(faults, "slowness", 0.0))
 
     def _lose_ensemble(self) -> None:
         faults = self._world.ensemble_faults
-        self._tell("the ensemble is down")
+        self._log("the ensemble is down")
         faults.refuses = True
-        self._later(lambda: (self._tell("the ensemble is up"), setattr(faults, "refuses", False)))
+        self._later(lambda: (self._log("the ensemble is up"), setattr(faults, "refuses", False)))
 
     def _wipe_ensemble(self) -> None:
-        self._tell("the ensemble is wiped")
+        self._log("the ensemble is wiped")
         assert self._world.ensemble is not None
         self._world.ensemble.wipe()
 
@@ -222,5 +222,5 @@ class Faults:
         lasts = self._random.uniform(2, 10) if self._random.random() < 0.5 else self._random.expovariate(1 / 6)
         self._world.scheduler.after(lasts * _BEAT, end_once)
 
-    def _tell(self, line: str) -> None:
+    def _log(self, line: str) -> None:
         self._world.log(line)

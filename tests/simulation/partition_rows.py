@@ -28,9 +28,9 @@ class PartitionRules:
     new_series: bool = True
     # A new subscription begins with a copy of all rows that still exist.
     copy_of_rows: bool = True
-    # The other partitions tell the control partition the move that they know, because a restore may have made it forget
+    # The other partitions send the control partition the move that they know, because a restore may have made it forget
     # the move.
-    tell_back: bool = True
+    send_back: bool = True
     # A partition takes back its chunks for a lost partition.
     take_back: bool = True
     # A move continues without a lost partition.

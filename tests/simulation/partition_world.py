@@ -70,7 +70,7 @@ class PartitionWorld:
         given = self.chance.sample(range(SLOTS_HERE), self.chance.randint(1, 6))
         control = self.all["a"]
         control.move = Move(change_owner(control.map, given, self.chance.sample(self.names, 2), number=1))
-        self._tell_move()
+        self._send_move()
 
     def log(self, line: str) -> None:
         if self.lines is not None:
@@ -102,8 +102,8 @@ class PartitionWorld:
         if kind == "move":
             before, at.move = at.move, learn(at.move, [body], leads=target == "a")
             if at.move != before and target == "a":
-                self._tell_move()
-            elif at.move != before and self.rules.tell_back:
+                self._send_move()
+            elif at.move != before and self.rules.send_back:
                 self._send(target, "a", "move", at.move)
         elif kind == "report":
             self.reports[source] = body
@@ -127,7 +127,7 @@ class PartitionWorld:
         at.documents = came | at.documents if self.rules.existing_stay else at.documents | came
         require(all(at.documents[document] for document in fetched), "a fetched document waits again")
 
-    def _tell_move(self) -> None:
+    def _send_move(self) -> None:
         for name in self.names[1:]:
             self._send("a", name, "move", self.all["a"].move)
 
@@ -241,7 +241,7 @@ class PartitionWorld:
         if after != control.move:
             control.move = after
             self.log(f"move {after.number}: {after.phase}")
-            self._tell_move()
+            self._send_move()
             if after.phase == MovePhase.DONE:
                 self.moves += 1
                 if not self.was_restored:
@@ -293,8 +293,8 @@ class PartitionWorld:
             if name == target
         ]
         references = [("reference", slot) for slot in source.references.get(target, ())]
-        tells = source.name == "a" or (target == "a" and self.rules.tell_back)
-        move = [("move", source.move)] if source.move is not None and tells else []
+        sends_move = source.name == "a" or (target == "a" and self.rules.send_back)
+        move = [("move", source.move)] if source.move is not None and sends_move else []
         report = [("report", source.report)] if target == "a" else []
         asked = [("round", source.round)] if source.name == "a" else []
         return [*move, *report, *asked, *references, *chunks]
@@ -315,7 +315,7 @@ class PartitionWorld:
         self._note_lost()
         if self.rules.without_lost:
             control.move = leave_out(control.move, name, self.names, number=control.move.number + 1)
-            self._tell_move()
+            self._send_move()
 
     def _note_lost(self) -> None:
         """Note the documents that neither a database nor a chunk has any more."""

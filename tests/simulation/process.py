@@ -33,7 +33,7 @@ from tests.simulation.scheduler import DriftingClock, Scheduler
 from tests.simulation.store import NodeTaken, Store, Write
 
 BEAT = dt.timedelta(seconds=2)
-# Seconds between two passes of an idle manager's loop, which looks at its cluster twice in an interval of heartbeats.
+# Seconds between two passes of an idle manager's loop, which reads its cluster twice in an interval of heartbeats.
 _PASS = 1.0
 # Longest time by which a sleep is too long (seconds).
 _LONGEST_OVERSLEEP = 0.01
@@ -237,7 +237,7 @@ class Process:
     # --- The work --------------------------------------------------------------------------------
 
     def _life(self) -> Steps:
-        yield from self._until_heard(self._join)
+        yield from self._until_answered(self._join)
         self._heartbeats.resume()
         if self.kind == NodeKind.WORKER:
             self._requests.resume()
@@ -246,7 +246,7 @@ class Process:
         one_pass = self._manage if self.kind == NodeKind.MANAGER else self._flush
         while True:
             try:
-                yield from self._until_heard(one_pass)
+                yield from self._until_answered(one_pass)
             except FenceRefused as refused:
                 if refused.fence == "node":
                     raise Ended from refused
@@ -259,7 +259,7 @@ class Process:
             yield partial(store.register, node_id=self.id, kind=self.kind, scope=self.scope, timeout=self.timeout)
         yield partial(store.begin_work, node_id=self.id)
 
-    def _until_heard(self, work: Callable[[], Steps]) -> Steps:
+    def _until_answered(self, work: Callable[[], Steps]) -> Steps:
         """Repeat the work from its start until the database answers, as daemons do."""
         pause = _FIRST_RETRY
         while True:
@@ -317,7 +317,7 @@ class Process:
     # --- A manager -------------------------------------------------------------------------------
 
     def _manage(self) -> Steps:
-        cluster, items = yield self._look
+        cluster, items = yield self._read
         yield from self._decide()
         yield from self._keep_main_role(cluster)
         if not self.trusts_itself:
@@ -326,11 +326,11 @@ class Process:
         if self.is_leaving:
             yield from self._leave()
 
-    def _look(self) -> tuple[ClusterSeen, tuple[ItemSeen, ...]]:
+    def _read(self) -> tuple[ClusterSeen, tuple[ItemSeen, ...]]:
         is_gone = partial(self.world.is_process_gone, seen_from=self.machine)
         store = self.world.store
         present = self._store_answer.present if self.is_chosen else None
-        cluster = store.look(scope=self.scope, me=self.id, is_process_gone=is_gone, present=present)
+        cluster = store.read_scope(scope=self.scope, me=self.id, is_process_gone=is_gone, present=present)
         return cluster, store.items()
 
     def _keep_main_role(self, cluster: ClusterSeen) -> Steps:
@@ -379,8 +379,8 @@ class Process:
         managers = managers_seen(cluster)
         if self.term is not None and self.trusts_itself and self.is_chosen is not False:
             yield from self._allocate(items, managers, leadership=self.term)
-        for last_word in let_go(items=items, managers=managers, me=self.id):
-            yield partial(store.let_go, action=last_word)
+        for action in let_go(items=items, managers=managers, me=self.id):
+            yield partial(store.let_go, action=action)
         mine = [item for item in items if item.owner == self.id and item.state == ItemState.OWNED]
         if mine and self.trusts_itself:
             self._stuffed += 1
@@ -459,15 +459,15 @@ class Loop:
     connection: Connection | None = None
     _held: list[tuple[Any, Exception | None]] = field(default_factory=list)
 
-    def resume(self, said: Any = None, error: Exception | None = None) -> None:
+    def resume(self, result: Any = None, error: Exception | None = None) -> None:
         process = self.process
         if process.is_over:
             return
         if process.is_frozen or (self.is_work and process.is_stuck):
-            self._held.append((said, error))
+            self._held.append((result, error))
             return
         try:
-            step = self.steps.send(said) if error is None else self.steps.throw(error)
+            step = self.steps.send(result) if error is None else self.steps.throw(error)
         except (Ended, *REFUSALS):
             process.end()
             return
@@ -481,8 +481,8 @@ class Loop:
 
     def go_on(self) -> None:
         held, self._held = self._held, []
-        for said, error in held:
-            self.resume(said, error)
+        for result, error in held:
+            self.resume(result, error)
 
 
 def managers_seen(cluster: ClusterSeen) -> tuple[ManagerSeen, ...]:

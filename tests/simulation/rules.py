@@ -21,7 +21,7 @@ class Rules:
     # An ended node remains ended.
     terminal_rule: bool = True
     # The transaction that marks a silent node as failed checks its silence again.
-    second_look: bool = True
+    second_check: bool = True
     # A node without heartbeats begins no request, long before it may be failed.
     trust_window: bool = True
     # A node judges the silence of another node only after it has itself sent heartbeats for that long without a gap.

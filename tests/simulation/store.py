@@ -204,7 +204,7 @@ class Store:
         return True
 
     def _is_guilty(self, node: NodeRow, verdict: MarkFailed) -> bool:
-        if verdict.cause == FailureCause.PROCESS_GONE or not self.rules.second_look:
+        if verdict.cause == FailureCause.PROCESS_GONE or not self.rules.second_check:
             return True
         return self._age(node) > REQUIRED_SILENCE[verdict.cause] * node.timeout
 
@@ -324,7 +324,7 @@ class Store:
 
     # --- Snapshots -------------------------------------------------------------------------------
 
-    def look(
+    def read_scope(
         self,
         *,
         scope: str,
