@@ -53,7 +53,7 @@ class InMemory:
 
     def fall_silent(self, *, node_id: UUID) -> None:
         self._store.nodes[node_id].heartbeat_at -= SILENCE
-        self._store.checker.heard_at.pop(node_id, None)
+        self._store.checker.heartbeat_at.pop(node_id, None)
 
     def beat(self, *, node_id: UUID) -> object:
         beat = self._store.beat(node_id=node_id)
