@@ -584,7 +584,7 @@ def test_a_watcher_is_notified_after_a_restart_of_the_server_and_later(bench):
 
     def restart():
         bench.restart()
-        retry_until_answered(watcher.look)
+        retry_until_answered(watcher.read_state)
 
     woken.by(restart)
 
@@ -601,7 +601,7 @@ def test_a_cluster_survives_a_restart_of_the_server(bench):
 
     bench.restart()
 
-    assert retry_until_answered(bench.node("watcher").look).shares == shares
+    assert retry_until_answered(bench.node("watcher").read_state).shares == shares
     for node in (a, b):
         beat_or_join(node)
     wait_until(lambda: a.campaign() is not None or b.campaign() is not None)
@@ -629,7 +629,7 @@ def test_at_most_one_main_node_exists_while_the_server_is_frozen(bench):
         return bool(leaderships)
 
     wait_until(there_is_a_main)
-    assert retry_until_answered(a.look).term > former.term
+    assert retry_until_answered(a.read_state).term > former.term
 
 
 def test_a_closed_node_sends_no_more_requests(bench):

@@ -195,7 +195,7 @@ def test_an_ensemble_whose_leader_dies_keeps_its_data(bench, tmp_path):
 
         for node in nodes:
             retry_until_answered(node.beat)
-        assert retry_until_answered(b.look).shares == shares
+        assert retry_until_answered(b.read_state).shares == shares
         assert (a.campaign().term, b.campaign()) == (term, None)
         assert b.lock_of(NORTH).holder == "a"
         assert a.release(lock)
