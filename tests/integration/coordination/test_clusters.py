@@ -50,8 +50,8 @@ def beat_or_join(node):
         retry_until_answered(lambda: node.join(POOLS))
 
 
-def has_left(node, *, occurrences_of):
-    return node.node not in occurrences_of.read_state().members
+def has_left(node, *, seen_by):
+    return node.node not in seen_by.read_state().members
 
 
 # --- Members -------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def test_a_member_that_sends_heartbeats_stays_a_member(bench):
     wait_until(lambda: time.monotonic() > until)
 
     assert a.is_member
-    assert not has_left(a, occurrences_of=bench.node("watcher"))
+    assert not has_left(a, seen_by=bench.node("watcher"))
 
 
 def test_a_silent_member_notices_the_loss_before_other_members_do(bench):
@@ -117,9 +117,9 @@ def test_a_silent_member_notices_the_loss_before_other_members_do(bench):
 
     # The node itself always notices first that it is no longer a member, whatever happens in between.
     wait_until(lambda: not a.is_member)
-    wait_until(lambda: has_left(a, occurrences_of=b))
+    wait_until(lambda: has_left(a, seen_by=b))
 
-    assert not has_left(b, occurrences_of=b)
+    assert not has_left(b, seen_by=b)
 
 
 def test_a_cut_off_member_notices_the_loss_before_other_members_do(bench):
@@ -128,12 +128,12 @@ def test_a_cut_off_member_notices_the_loss_before_other_members_do(bench):
     bench.cut(a)
 
     wait_until(lambda: not a.is_member)
-    wait_until(lambda: has_left(a, occurrences_of=b))
+    wait_until(lambda: has_left(a, seen_by=b))
 
     bench.heal(a)
     bench.silence(a)
     retry_until_answered(lambda: a.join(POOLS))
-    assert not has_left(a, occurrences_of=b)
+    assert not has_left(a, seen_by=b)
 
 
 def test_a_member_that_is_cut_off_for_a_moment_stays_a_member(bench):
@@ -147,7 +147,7 @@ def test_a_member_that_is_cut_off_for_a_moment_stays_a_member(bench):
 
     retry_until_answered(a.beat)
     assert a.is_member
-    assert not has_left(a, occurrences_of=watcher)
+    assert not has_left(a, seen_by=watcher)
 
 
 def test_a_leaving_member_ends_immediately_and_its_items_become_free(bench):
@@ -182,7 +182,7 @@ def test_a_node_whose_join_got_no_answer_soon_stops_being_a_member(bench):
 
     lost.result(10)
     assert not a.is_member
-    wait_until(lambda: has_left(a, occurrences_of=watcher))
+    wait_until(lambda: has_left(a, seen_by=watcher))
     with pytest.raises(NotMember):
         retry_until_answered(a.beat)
 
@@ -504,7 +504,7 @@ def test_a_lost_member_is_deleted_and_its_items_go_to_other_members(bench):
     a, b = bench.node("a", joins=POOLS), bench.node("b", joins=POOLS, beats=False)
     leadership, seen = as_main(a)
     a.assign({NORTH: "b", SOUTH: "b", MAILS: "a"}, seen=seen, leadership=leadership)
-    wait_until(lambda: has_left(b, occurrences_of=a))
+    wait_until(lambda: has_left(b, seen_by=a))
     assert a.read_state().gone == {"b"}
 
     assert rebalance(a) == 2

@@ -33,9 +33,9 @@ def take(node, item=ITEM, *, lease=LONG, note=""):
     return lock
 
 
-def wait_for_the_end_of(lock, occurrences_of):
+def wait_for_the_end_of(lock, seen_by):
     """Wait until the lease is over for nodes that do not hold the lock."""
-    wait_until(lambda: occurrences_of.lock_of(lock.item).has_expired)
+    wait_until(lambda: seen_by.lock_of(lock.item).has_expired)
 
 
 # --- Acquire and release -------------------------------------------------------------------------
@@ -134,7 +134,7 @@ def test_a_lock_without_a_name_is_refused(a, item):
 
 
 def test_a_lock_with_an_expired_lease_can_be_taken_by_another_node(a, b):
-    wait_for_the_end_of(take(a, lease=SHORT), occurrences_of=b)
+    wait_for_the_end_of(take(a, lease=SHORT), seen_by=b)
 
     take(b)
 
@@ -143,7 +143,7 @@ def test_a_lock_with_an_expired_lease_can_be_taken_by_another_node(a, b):
 
 def test_an_expired_lock_can_be_taken_again_by_the_same_node(a):
     first = take(a, lease=SHORT)
-    wait_for_the_end_of(first, occurrences_of=a)
+    wait_for_the_end_of(first, seen_by=a)
 
     assert take(a).token != first.token
 
@@ -158,7 +158,7 @@ def test_the_holder_stops_before_another_node_can_take_the_lock(a, b):
 
 def test_a_lock_that_another_node_took_over_cannot_be_extended(a, b):
     lost = take(a, lease=SHORT)
-    wait_for_the_end_of(lost, occurrences_of=b)
+    wait_for_the_end_of(lost, seen_by=b)
     take(b)
 
     assert a.prolong(lost, lease=LONG) is None
@@ -167,15 +167,15 @@ def test_a_lock_that_another_node_took_over_cannot_be_extended(a, b):
 
 def test_an_expired_lock_of_another_holder_cannot_be_extended(a, b):
     lost = take(a, lease=SHORT)
-    wait_for_the_end_of(lost, occurrences_of=b)
-    wait_for_the_end_of(take(b, lease=SHORT), occurrences_of=a)
+    wait_for_the_end_of(lost, seen_by=b)
+    wait_for_the_end_of(take(b, lease=SHORT), seen_by=a)
 
     assert a.prolong(lost, lease=LONG) is None
 
 
 def test_a_lock_that_another_node_took_over_cannot_be_released(a, b):
     lost = take(a, lease=SHORT)
-    wait_for_the_end_of(lost, occurrences_of=b)
+    wait_for_the_end_of(lost, seen_by=b)
     take(b)
 
     assert not a.release(lost)
@@ -205,7 +205,7 @@ def test_an_extended_lock_shows_since_when_it_was_taken(a, b):
 
 def test_a_lock_that_was_taken_over_shows_the_time_of_the_takeover(a, b):
     first = take(a, lease=SHORT)
-    wait_for_the_end_of(first, occurrences_of=b)
+    wait_for_the_end_of(first, seen_by=b)
 
     second = take(b)
 
@@ -215,7 +215,7 @@ def test_a_lock_that_was_taken_over_shows_the_time_of_the_takeover(a, b):
 
 def test_an_expired_lock_can_be_extended_if_no_node_took_it(a, b):
     lock = take(a, lease=SHORT)
-    wait_for_the_end_of(lock, occurrences_of=b)
+    wait_for_the_end_of(lock, seen_by=b)
 
     assert a.prolong(lock, lease=LONG) is not None
     assert isinstance(b.acquire(ITEM, lease=LONG), LockSeen)
@@ -223,7 +223,7 @@ def test_an_expired_lock_can_be_extended_if_no_node_took_it(a, b):
 
 def test_an_expired_lock_can_be_released_if_no_node_took_it(a, b):
     lock = take(a, lease=SHORT)
-    wait_for_the_end_of(lock, occurrences_of=b)
+    wait_for_the_end_of(lock, seen_by=b)
 
     assert a.release(lock)
     assert b.lock_of(ITEM) is None
@@ -248,7 +248,7 @@ def test_one_of_many_simultaneous_takers_gets_the_lock(bench):
 
 def test_one_of_many_simultaneous_successors_gets_the_lock(bench, a):
     nodes = [bench.node(f"node-{number}") for number in range(6)]
-    wait_for_the_end_of(take(a, lease=SHORT), occurrences_of=nodes[0])
+    wait_for_the_end_of(take(a, lease=SHORT), seen_by=nodes[0])
 
     assert len(take_at_once(nodes)) == 1
 
