@@ -53,7 +53,7 @@ def test_an_address_of_another_machine_ends_with_2(port):
 
 @pytest.mark.parametrize("words", [["rebalance"], ["rebalance", "--dry-run"]])
 def test_a_request_without_a_main_manager_ends_with_1(words):
-    expected = (1, "The cluster has no main now: start a manager, or wait for the next election.")
+    expected = (1, "The cluster has no main manager now: start a manager, or wait for the next election.")
 
     assert refusal(*words) == expected
 

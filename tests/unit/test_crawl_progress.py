@@ -8,7 +8,7 @@ from jobs.queue.counting.counters import RunCounts
 def test_without_a_terminal_progress_is_a_line_every_half_minute(capsys):
     lines = []
 
-    with Bar(say=lines.append) as bar:
+    with Bar(write_line=lines.append) as bar:
         for second in range(61):
             bar.show(Progress(RunCounts(pending=30, indexed=2 * second, failed=0), seconds=float(second)))
 

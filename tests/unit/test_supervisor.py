@@ -44,7 +44,7 @@ def messages():
 
 @pytest.fixture
 def supervisor(messages):
-    made = Supervisor(say=messages.append)
+    made = Supervisor(write_line=messages.append)
     yield made
     made.kill()
     made.stop(within=PATIENCE)
