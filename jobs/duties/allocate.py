@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Final, LiteralString
 
 from jobs.duties.context import Pass
-from jobs.duties.groups import RUNNING, begin_moves, give, look, unsent_batches, write_weights
+from jobs.duties.groups import RUNNING, begin_moves, give, read_cluster_view, unsent_batches, write_weights
 from jobs.queue import release
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.wake import notify
@@ -135,7 +135,7 @@ def allocate_groups(at: Pass) -> int:
     joined = join_groups(at)
     with at.connection.transaction():
         hold_term(at.connection, at.held_term)
-        cluster_view = look(at.connection, scope=at.scope, now=at.now)
+        cluster_view = read_cluster_view(at.connection, scope=at.scope, now=at.now)
         actions = allocate(
             items=cluster_view.items,
             managers=cluster_view.managers,
@@ -170,7 +170,7 @@ def retire_groups(at: Pass) -> int:
             cursor.execute(_LOCK_JOBS, (idle,))
             cursor.execute("UPDATE jobs_seed SET group_id = NULL WHERE group_id = ANY(%s)", (idle,))
             cursor.execute("DELETE FROM jobs_throttlegroup WHERE id = ANY(%s)", (idle,))
-        write_weights(at.connection, look(at.connection, scope=at.scope, now=at.now).items)
+        write_weights(at.connection, read_cluster_view(at.connection, scope=at.scope, now=at.now).items)
     return 0
 
 

@@ -7,7 +7,7 @@ from jobs.connectors.repository.base import RetryLimit
 
 _FIRST_WAIT: Final = dt.timedelta(seconds=5)
 _LONGEST_WAIT: Final = dt.timedelta(minutes=5)
-# Largest number of attempts. With the waits above, all attempts together take about a quarter of an hour.
+# Largest number of attempts. With the waits above, the last attempt is about ten minutes after the first one.
 _USUAL_LIMIT: Final = RetryLimit(attempts=8)
 
 NO_FAILURES: Final[dict[str, object]] = {"failures": 0, "failing_since": None, "retry_at": None}
@@ -24,7 +24,8 @@ def failed_attempt(
     """
     Return the columns of a job after one more failed attempt; None if that was the last one.
 
-    The next attempt is `retry_after` seconds from now. If that is None, the wait doubles with each attempt.
+    The next attempt is `retry_after` seconds from now. If that is None, the wait doubles with each attempt, up to
+    five minutes.
     """
     limit = limit or _USUAL_LIMIT
     since = failing_since or now

@@ -103,7 +103,7 @@ VIOLATIONS: Final[Mapping[str, LiteralString]] = {
     InvariantCheck.Name.COUNTS: _COUNTS,
 }
 
-_LOOK_SOON: Final[LiteralString] = "SET LOCAL statement_timeout = '2s'"
+_LIMIT_TIME: Final[LiteralString] = "SET LOCAL statement_timeout = '2s'"
 # Locks: MainTerm SHARE (the term fence); the check's own row, which only the main manager writes.
 _WRITE: Final[LiteralString] = """
 INSERT INTO jobs_invariantcheck (name, checked_at, found, example, seconds)
@@ -134,7 +134,7 @@ def _look(connection: psycopg.Connection[Any], query: LiteralString) -> tuple[in
     bounded = f"SELECT count(*), coalesce(min(line), '') FROM ({query} LIMIT {_COUNTED}) AS violations(line)"
     try:
         with connection.transaction():
-            connection.execute(_LOOK_SOON)
+            connection.execute(_LIMIT_TIME)
             row = connection.execute(bounded, {"draw": draw}).fetchone()
     except QueryCanceled:
         return None, ""

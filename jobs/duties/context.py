@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 
 from jobs.duties.read_definitions import ReadDefinitions
-from jobs.duties.sources import AskAtOnce, Sources
+from jobs.duties.sources import AskAndWait, Sources
 from jobs.queries.charging import Charging
 from jobs.queue.offering.cursors import LaneCursors
 from jobs.queue.offering.hold import GroupHeld
@@ -34,7 +34,7 @@ class Pass:
     now: dt.datetime
     term: TermHeld | None
     groups: tuple[GroupHeld, ...]
-    sources: Sources = field(default_factory=AskAtOnce)
+    sources: Sources = field(default_factory=AskAndWait)
     rounds: Rounds = field(default_factory=Rounds)
     cursors: LaneCursors = field(default_factory=LaneCursors)
     workers: Workers = field(default_factory=Workers)

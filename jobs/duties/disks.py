@@ -12,7 +12,7 @@ _LIVE_WORKERS: Final[LiteralString] = (
 _BEGINS: Final[LiteralString] = "Waiting for room on a disk: "
 
 # Locks: Job. If another duty has set a reason, that reason stays.
-_SAY: Final[LiteralString] = f"""
+_SET_REASON: Final[LiteralString] = f"""
 WITH found AS (
     SELECT CASE WHEN bool_and(coalesce(worker.progress ->> 'disk', '') <> '')
                 THEN %(begins)s || min(worker.name || ': ' || (worker.progress ->> 'disk')) ELSE '' END AS reason
@@ -36,4 +36,4 @@ def report_full_disks(at: Pass) -> int:
     """
     with at.connection.transaction():
         hold_term(at.connection, at.held_term)
-        return at.connection.execute(_SAY, {"scope": at.scope, "begins": _BEGINS}).rowcount
+        return at.connection.execute(_SET_REASON, {"scope": at.scope, "begins": _BEGINS}).rowcount

@@ -111,7 +111,7 @@ class ClusterView:
         return self.names.get(node_id, str(node_id)) if node_id is not None else "nobody"
 
 
-def look(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> ClusterView:
+def read_cluster_view(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> ClusterView:
     """Return the groups with their owners and weights, and the managers that can own them."""
     with named_rows(connection) as cursor:
         managers = cursor.execute(_MANAGERS, {"scope": scope}).fetchall()

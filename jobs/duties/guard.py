@@ -20,8 +20,8 @@ from jobs.models import Job, RemovalQuestion, Seed
 from jobs.queue.removing.unreached import COMPARED, EXAMPLES, FOLLOWED, Unreached
 
 _HOSTS_KEPT: Final = 100
-# True if the job has an output that keeps documents. Without such an output, a clean-up removes nothing, and the guard
-# need not ask.
+# True if the job has an output that keeps documents. Without such an output, a clean-up removes nothing, and needs
+# no approval.
 _HOLDS: Final[LiteralString] = """
 SELECT EXISTS (SELECT FROM jobs_job_outputs AS link JOIN jobs_outputconnection AS output ON output.id = link.outputconnection_id
                 WHERE link.job_id = %(job)s AND output.connector <> 'null')

@@ -8,7 +8,7 @@ this withdrawal. Batches that workers have taken continue and are flushed as usu
 from typing import Final, LiteralString
 
 from jobs.duties.context import Pass
-from jobs.duties.groups import hand_over, look, unsent_batches
+from jobs.duties.groups import hand_over, read_cluster_view, unsent_batches
 from jobs.queue import release
 from jobs.queue.wake import notify
 from jobs.state import channels
@@ -23,7 +23,7 @@ GROUPS_TO_HAND_OVER: Final[LiteralString] = (
 
 def hand_over_groups(at: Pass) -> int:
     """Hand over the groups that are to leave this manager; return the number of these groups."""
-    cluster_view = look(at.connection, scope=at.scope, now=at.now)
+    cluster_view = read_cluster_view(at.connection, scope=at.scope, now=at.now)
     leaving = [item.id for item in cluster_view.items if item.owner == at.me and item.state == ItemState.RELEASING]
     batches = unsent_batches(at.connection, groups=leaving, scope=at.scope)
     if batches:

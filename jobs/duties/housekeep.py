@@ -54,7 +54,7 @@ def write_address_blocks(at: Pass) -> int:
 
 def renew_address_blocks(at: Pass) -> int:
     """Replace the blocks of a job if most of their documents left the queue; return the number of jobs."""
-    return address_index.rewrite_worn_blocks(at.connection, term=at.held_term)
+    return address_index.rewrite_sparse_blocks(at.connection, term=at.held_term)
 
 
 def raise_low_water_marks(at: Pass) -> int:

@@ -37,7 +37,7 @@ def begin_notifying(at: Pass, job: Any) -> bool:
     return move(at, job.id, "notify" if job.phase == "ready_for_notify" else "notify of deletion")
 
 
-def see_notified(at: Pass, job: Any) -> bool:
+def finish_notifying(at: Pass, job: Any) -> bool:
     """
     End a job whose outputs were notified, or schedule a retry of failed notifications. Return True if the job changed.
     """

@@ -110,7 +110,7 @@ def _follow(at: Pass, job: Any, wanted: Mapping[str, Any]) -> int:
 
 
 def _answer(at: Pass, job: Any, wanted: Mapping[str, Any]) -> int:
-    """Answer the question about removals as the operator did in the control partition; return 1 for an answer."""
+    """Approve or reject the removals as the operator did in the control partition; return 1 for a transition."""
     if wanted["guard"] == Guard.ALLOWED:
         # Wake the lanes before the transition: stuffing does not read them until then, and they must not sleep
         # afterwards.

@@ -1,6 +1,6 @@
 """
-The delete guard of a job of several partitions. Each partition counts its removals, and the control partition asks one
-question about all removals.
+The delete guard of a job of several partitions. Each partition counts its removals, and the control partition requests
+one approval of all removals.
 
 When a run may end, each partition stores the removals of its clean-up and sends them. The control partition adds
 them up and decides. Each partition then begins its clean-up, or ends its run and waits for the answer.

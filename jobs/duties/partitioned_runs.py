@@ -92,7 +92,7 @@ def _lead(
     of_run = {name: report for name, report in reports.items() if report["run_no"] == job.run_no}
     changes = _abort_forgotten(at, job, reports)
     if job.phase == Phase.ACTIVE and job.may_finish_run < job.run_no and not job.move_hold:
-        job, looked = _look_for_the_end(at, placement, job, of_run)
+        job, looked = _decide_end(at, placement, job, of_run)
         changes += looked
     # A partition whose removals wait for approval has not ended its run: the run continues after the answer.
     ended = [
@@ -201,9 +201,7 @@ def _send_job(placement: Placement, job: Any, sender: FactSender) -> bool:
     return sender.send_all(placement, f"job:{job.number}", body)
 
 
-def _look_for_the_end(
-    at: Pass, placement: Placement, job: Any, of_run: Mapping[str, Mapping[str, Any]]
-) -> tuple[Any, int]:
+def _decide_end(at: Pass, placement: Placement, job: Any, of_run: Mapping[str, Mapping[str, Any]]) -> tuple[Any, int]:
     """
     If all partitions have answered this round of questions, decide whether the run has ended. Return the job, and the
     number of changes.

@@ -13,7 +13,7 @@ from typing import Any, Final, LiteralString
 from psycopg.types.json import Jsonb
 
 from jobs.duties.context import Pass
-from jobs.duties.groups import ClusterView, begin_moves, look
+from jobs.duties.groups import ClusterView, begin_moves, read_cluster_view
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.wake import notify
 from jobs.state import channels
@@ -113,7 +113,7 @@ def _answer_one(at: Pass) -> bool:
 
 
 def _rebalance(at: Pass, request: Any) -> tuple[dict[str, Any], bool]:
-    cluster_view = look(at.connection, scope=at.scope, now=at.now)
+    cluster_view = read_cluster_view(at.connection, scope=at.scope, now=at.now)
     moves = rebalance(items=cluster_view.items, managers=cluster_view.managers, strategy=cluster_view.strategy)
     if not request.dry_run:
         begin_moves(at.connection, moves, cluster_view=cluster_view, scope=at.scope, now=at.now)
@@ -121,7 +121,7 @@ def _rebalance(at: Pass, request: Any) -> tuple[dict[str, Any], bool]:
 
 
 def _move(at: Pass, request: Any) -> tuple[dict[str, Any], bool]:
-    cluster_view = look(at.connection, scope=at.scope, now=at.now)
+    cluster_view = read_cluster_view(at.connection, scope=at.scope, now=at.now)
     item = next((item for item in cluster_view.items if item.id == request.item), None)
     if item is None:
         raise _Refused(f"Group {request.item} no longer exists.")
@@ -147,7 +147,7 @@ def _drain(at: Pass, request: Any) -> tuple[dict[str, Any] | None, bool]:
     _compare(request, {"status": node.status})
     if node.status in {"stopped", "failed"}:
         raise _Refused(f"The {node.kind} {node.name} ({node.id}) is {node.status}: it has already ended.")
-    cluster_view = look(at.connection, scope=at.scope, now=at.now)
+    cluster_view = read_cluster_view(at.connection, scope=at.scope, now=at.now)
     if node.kind == "manager" and not any(other.takes for other in cluster_view.managers if other.id != node.id):
         raise _Refused(f"The manager {node.name} ({node.id}) is the only running one. Start another one first.")
     if request.dry_run:

@@ -23,7 +23,7 @@ _GOOD_FOR: Final = 30.0
 
 
 class Sources(Protocol):
-    """The interface through which a duty asks sources: `AskAtOnce` waits for the answer, and `AskAside` does not."""
+    """The interface through which a duty asks sources: `AskAndWait` waits for the answer, and `AskInThreads` does not."""
 
     def ask(self, about: Hashable, question: Callable[[], _T]) -> _T | None:
         """
@@ -34,7 +34,7 @@ class Sources(Protocol):
         """
 
 
-class AskAtOnce:
+class AskAndWait:
     """Asks in the calling thread, and waits for each answer."""
 
     def ask(self, about: Hashable, question: Callable[[], _T]) -> _T | None:
@@ -51,7 +51,7 @@ class _Open:
         return self.answer.done() and time.monotonic() - self.answered_at > _GOOD_FOR
 
 
-class AskAside:
+class AskInThreads:
     """Asks in daemon threads, which do not delay the end of the process. Only one thread may call its methods."""
 
     def __init__(self) -> None:

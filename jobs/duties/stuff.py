@@ -23,7 +23,7 @@ from nodes.membership.fences import FenceRefused
 # Returns four things: the groups of this manager with a ready lane, by the kind of work that their documents need; the
 # offered documents of each group that no worker has taken, and their workers; the seeds that were scanned from the
 # start and have no ready lane; and the groups with an error.
-_LOOK: Final[LiteralString] = f"""
+_READ_GROUPS: Final[LiteralString] = f"""
 WITH seen AS MATERIALIZED (
     SELECT seed.group_id, seed.id AS seed_id, job.phase = 'active' AS to_process,
            job.phase = 'active' AND job.expire_after IS NOT NULL AS may_expire,
@@ -80,7 +80,7 @@ def stuff_groups(at: Pass) -> int:
     groups = [group.id for group in at.groups]
     with named_rows(at.connection) as cursor:
         work = cursor.execute(
-            _LOOK, {"groups": groups, "scope": at.scope, **at.cursors.parameters(groups), "now": at.now}
+            _READ_GROUPS, {"groups": groups, "scope": at.scope, **at.cursors.parameters(groups), "now": at.now}
         ).fetchone()
     assert work is not None
     at.cursors.note_idle(work.idle, now=at.now)

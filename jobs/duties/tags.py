@@ -8,7 +8,7 @@ from jobs.duties.context import Pass
 from nodes.lifecycle import CLUSTER_SCOPE
 
 # Locks: Job. If another duty has set a reason, that reason stays.
-_SAY: Final[LiteralString] = """
+_SET_REASON: Final[LiteralString] = """
 WITH lacking AS (
     SELECT seed.job_id, min(seed.tag) AS tag
       FROM jobs_seed AS seed JOIN jobs_job AS job ON job.id = seed.job_id
@@ -40,4 +40,4 @@ def report_missing_tags(at: Pass) -> int:
     if at.scope != CLUSTER_SCOPE:
         # The workers of a one-shot command take batches with any tag.
         return 0
-    return at.connection.execute(_SAY, {"scope": at.scope, "begins": _BEGINS, "ends": _ENDS}).rowcount
+    return at.connection.execute(_SET_REASON, {"scope": at.scope, "begins": _BEGINS, "ends": _ENDS}).rowcount

@@ -8,7 +8,7 @@ from typing import Any, Final, LiteralString
 
 from jobs.duties.context import Pass
 from jobs.duties.moves import move
-from jobs.duties.notify import begin_notifying, see_notified
+from jobs.duties.notify import begin_notifying, finish_notifying
 from jobs.duties.one_by_one import one_by_one
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.wake import wake_job
@@ -59,9 +59,9 @@ def _begin_deleting(at: Pass, job: Any) -> bool:
 _STEPS: Final[Mapping[str, Callable[[Pass, Any], bool]]] = {
     "resuming": _go_on,
     "ready_for_notify": begin_notifying,
-    "notifying": see_notified,
+    "notifying": finish_notifying,
     "ready_for_delete": _prepare_deletion,
     "delete_starting_up": _begin_deleting,
     "ready_for_delete_notify": begin_notifying,
-    "notifying_of_deletion": see_notified,
+    "notifying_of_deletion": finish_notifying,
 }

@@ -34,7 +34,7 @@ SELECT id FROM jobs_job
  WHERE node_scope = %(scope)s AND stop_request = 'none' AND phase = 'active' AND "window" = 'inside' AND window_ends_at <= %(now)s
 """
 # A change of the schedule or of the job's state makes a check due immediately.
-_LOOK_AGAIN: Final[LiteralString] = """
+_SET_NEXT_CHECK: Final[LiteralString] = """
 UPDATE jobs_job AS job SET schedule_due_at = seen.due_at
   FROM unnest(%(jobs)s::bigint[], %(checked)s::timestamptz[], %(due)s::timestamptz[]) AS seen(id, checked_at, due_at)
  WHERE job.id = seen.id AND job.schedule_checked_at = seen.checked_at
@@ -58,7 +58,7 @@ def apply_windows(at: Pass) -> int:
     finally:
         if waiting:
             numbers, checked, due = map(list, zip(*waiting, strict=True))
-            at.connection.execute(_LOOK_AGAIN, {"jobs": numbers, "checked": checked, "due": due})
+            at.connection.execute(_SET_NEXT_CHECK, {"jobs": numbers, "checked": checked, "due": due})
 
 
 def _apply(at: Pass, job: Job, waiting: list[_Waiting]) -> bool:

@@ -83,12 +83,12 @@ def run_worker(
         raise WorkerFailed(str(error)) from error
     sys.setswitchinterval(_SWITCH)
     raise_open_file_limit()
-    with _life_logged(identity):
+    with _log_life(identity):
         uvloop.run(_run_worker(dsn, identity, effective, store, attached=attached))
 
 
 @contextmanager
-def _life_logged(identity: NodeIdentity) -> Iterator[None]:
+def _log_life(identity: NodeIdentity) -> Iterator[None]:
     """
     Log the start and the end of a node of the cluster. A one-shot command prints its start and end without the log.
     """
@@ -215,7 +215,7 @@ def run_manager(
     if attached:
         call_when_orphaned(lambda: asked(signal.SIGTERM, None))
     manager = make_manager(name=name, scope=scope, address=address, options=options, should_stop=stop.is_set)
-    with _life_logged(manager.identity):
+    with _log_life(manager.identity):
         manager.run(should_stop=stop.is_set)
 
 

@@ -32,7 +32,7 @@ _LONGEST_PAUSE: Final = 1.0
 # Seconds during which the drift of two clocks does not matter.
 _CLOCK_IS_GOOD_FOR: Final = 10.0
 # Errors that a server sends before it closes a connection. The driver notices the end only at the next use.
-_LAST_WORDS: Final = (
+_ENDED_BY_SERVER: Final = (
     psycopg.errors.AdminShutdown,
     psycopg.errors.CrashShutdown,
     psycopg.errors.CannotConnectNow,
@@ -137,7 +137,7 @@ class WorkConnection:
             except _WITHOUT_TABLES as raised:
                 raise TablesMissing(raised) from raised
             except _LOST as raised:
-                error = self._look_at(raised)
+                error = self._close_if_broken(raised)
                 crawl.LOST_ANSWERS.add()
                 logger.warning("the database did not answer (%s), trying again", str(error).strip())
                 if self._failing_since is None:
@@ -150,7 +150,7 @@ class WorkConnection:
                 self._failing_since = None
                 return done
 
-    def _look_at(self, raised: Exception) -> psycopg.Error:
+    def _close_if_broken(self, raised: Exception) -> psycopg.Error:
         """
         Close the connections if an error has ended one; return the driver's error, which Django wraps.
 
@@ -160,7 +160,7 @@ class WorkConnection:
         error = raised if isinstance(raised, psycopg.Error) else raised.__cause__
         if not isinstance(error, psycopg.Error):
             error = psycopg.OperationalError(str(raised))
-        if isinstance(error, _LAST_WORDS) or self._is_a_connection_broken(raised):
+        if isinstance(error, _ENDED_BY_SERVER) or self._is_a_connection_broken(raised):
             self.close()
             django_connection.close()
         elif not isinstance(error, psycopg.errors.QueryCanceled | psycopg.errors.LockNotAvailable):

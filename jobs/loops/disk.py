@@ -16,7 +16,7 @@ from django.conf import settings
 
 _MIB: Final = 1024 * 1024
 # Seconds between two checks. A fast crawl writes some hundred MiB in this time.
-_LOOK_EVERY: Final = 1.0
+_CHECK_INTERVAL: Final = 1.0
 
 
 class FreeDisk:
@@ -24,7 +24,7 @@ class FreeDisk:
 
     def __init__(self) -> None:
         self._places = _usual_places()
-        self._last_look_at = float("-inf")
+        self._checked_at = float("-inf")
         self._shortage = ""
 
     def writes_to(self, files: Iterable[Path]) -> None:
@@ -35,7 +35,7 @@ class FreeDisk:
     def forget_files(self) -> None:
         """Forget the files, because an output may have another file now. The next write adds the files in use."""
         self._places = _usual_places()
-        self._last_look_at = float("-inf")
+        self._checked_at = float("-inf")
 
     def shortage(self, *, limit: int) -> str:
         """
@@ -43,12 +43,12 @@ class FreeDisk:
         """
         if not limit:
             return ""
-        if time.monotonic() - self._last_look_at > _LOOK_EVERY:
-            self._last_look_at = time.monotonic()
-            self._shortage = self._look(limit)
+        if time.monotonic() - self._checked_at > _CHECK_INTERVAL:
+            self._checked_at = time.monotonic()
+            self._shortage = self._find_shortage(limit)
         return self._shortage
 
-    def _look(self, limit: int) -> str:
+    def _find_shortage(self, limit: int) -> str:
         places = [(_free_at(place), f"the {what} directory {place}") for place, what in list(self._places.items())]
         places.append((_free_for_log(), "the log (standard error)"))
         short = [(free, place) for free, place in places if free is not None and free < limit * _MIB]

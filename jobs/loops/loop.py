@@ -28,7 +28,7 @@ _OF_ONE_DUTY: Final = (
     psycopg.errors.OutOfMemory,
 )
 
-# Least interval of duties that are not urgent.
+# Longest interval of an urgent duty. An event does not make duties with a longer interval due.
 _SELDOM: Final = dt.timedelta(seconds=5)
 # The condition of a duty that always runs, and decides by itself whether it has work.
 ALWAYS: Final[LiteralString] = "true"
@@ -83,7 +83,7 @@ class DutyRunner(Generic[_C]):
         return frozenset(duty.name for duty, is_called in zip(self.duties, answers, strict=True) if is_called)
 
     def speed_up(self) -> None:
-        """Make all duties due now, because of an event, except the housekeeping duties, which run seldom."""
+        """Make all duties due now, because of an event, except the duties with a long interval, such as housekeeping."""
         seldom = {duty.name for duty in self.duties if duty.every > _SELDOM}
         self._due_at = {name: due_at for name, due_at in self._due_at.items() if name in seldom}
 

@@ -47,9 +47,9 @@ from nodes.settings.running import current
 
 _PROGRESS: Final = 0.5
 # Interval of checks of the job (seconds), in case a notification of a change was lost.
-_ASKING: Final = 1.0
+_CHECK_INTERVAL: Final = 1.0
 # Interval of these checks after an interrupt, until the job has paused (seconds).
-_INSISTING: Final = 0.15
+_CHECK_INTERVAL_AFTER_INTERRUPT: Final = 0.15
 # Number of restarts of dead workers after which the crawl ends. If one document kills its workers, the document fails
 # before this number is reached.
 _RESTARTS: Final = 20
@@ -89,7 +89,7 @@ class OneShot:
     # Further command-line options of each worker.
     worker_options: Sequence[Sequence[str]] = ()
     _interrupts: int = 0
-    _is_to_stop: bool = False
+    _must_suspend: bool = False
     _restarts: int = 0
     _children: list["subprocess.Popen[bytes]"] = field(default_factory=list)
     _began_at: float = 0.0
@@ -111,7 +111,7 @@ class OneShot:
 
     def suspend(self) -> None:
         """Stop, as requested by Ctrl-Z, once no transaction is open: its locks would delay hosts of other crawls."""
-        self._is_to_stop = True
+        self._must_suspend = True
 
     @property
     def was_interrupted(self) -> bool:
@@ -132,7 +132,7 @@ class OneShot:
             self._manager.run(should_stop=self._is_over, after_pass=self._after_pass)
         finally:
             self._stop_workers()
-        progress = self._look()
+        progress = self._read_progress()
         self._leave()
         return progress
 
@@ -144,13 +144,13 @@ class OneShot:
                 forget_scope(connection, scope=self.scope)
 
     def _after_pass(self) -> None:
-        if self._is_to_stop:
-            self._is_to_stop = False
+        if self._must_suspend:
+            self._must_suspend = False
             os.kill(os.getpid(), signal.SIGSTOP)
         if self.show is not None and time.monotonic() - self._shown_at > _PROGRESS:
             self._shown_at = time.monotonic()
             with suppress(*OUTAGES):
-                self.show(self._look())
+                self.show(self._read_progress())
         for index, child in enumerate(self._children):
             if child.poll() is None or self.was_interrupted:
                 continue
@@ -162,19 +162,19 @@ class OneShot:
     def _is_over(self) -> bool:
         assert self._manager is not None
         changes = self._manager.events.control_changes
-        wait_at_most = _INSISTING if self.was_interrupted else _ASKING
+        wait_at_most = _CHECK_INTERVAL_AFTER_INTERRUPT if self.was_interrupted else _CHECK_INTERVAL
         if changes == self._asked_after and time.monotonic() - self._asked_at < wait_at_most:
             return False
         self._asked_at, self._asked_after = time.monotonic(), changes
         try:
-            return self._is_at_rest()
+            return self._has_ended()
         except OUTAGES:
             # Ignore the lost connection here: the loop of the manager waits for the database, and decides when to give
             # up.
             django_connection.close()
             return self.was_interrupted
 
-    def _is_at_rest(self) -> bool:
+    def _has_ended(self) -> bool:
         """True if the job needs no more work; pauses it after an interrupt."""
         job = Job.objects.get(pk=self.job_id)
         if job.phase == Phase.INACTIVE:
@@ -188,7 +188,7 @@ class OneShot:
         # After two interrupts the workers have ended, and the job can be resumed later.
         return job.pause == Pause.PAUSED or job.phase != Phase.ACTIVE or self._interrupts > 1
 
-    def _look(self) -> Progress:
+    def _read_progress(self) -> Progress:
         job = Job.objects.get(pk=self.job_id)
         if self._connection is None or self._connection.closed:
             self._connection = psycopg.connect(database_dsn(), autocommit=True)

@@ -64,8 +64,8 @@ def check_partitions(connection: psycopg.Connection[Any]) -> None:
 
 def _is_alone(note: Note) -> bool:
     """
-    True if this database is the only partition that is left. False for a removed
-    partition, which has given its hosts away.
+    True if this database is the only partition that is left. False for a removed partition, which has given its hosts
+    away.
     """
     return tuple(note["names"]) == (note["here"],) and "leaving" not in note
 

@@ -265,7 +265,7 @@ def offer_links(connection: psycopg.Connection[Any], here: str, target: str) -> 
 
 
 def _forget_received(connection: psycopg.Connection[Any], source: str) -> None:
-    """Delete the rows of a source: the first copy of a subscription brings all rows that still count."""
+    """Delete the rows of a source: the first copy of a subscription brings all rows that the source still has."""
     with connection.transaction():
         connection.execute("DELETE FROM jobs_partitionfact WHERE source = %s", (source,))
         connection.execute("DELETE FROM jobs_foreignreference WHERE source = %s", (source,))

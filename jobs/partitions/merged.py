@@ -34,9 +34,9 @@ logger = logging.getLogger(__name__)
 ANSWERS_WITHIN: Final = 2.0
 # Longest wait (seconds) of an operation for a change in other partitions.
 CHANGES_WITHIN: Final = 10.0
-# Seconds for which a silent partition is not asked again, so that not every page waits for it.
-_LEFT_ALONE: Final = 10.0
-_LAST_HEARD: Final = "SELECT max(sent_at) FROM jobs_partitionfact WHERE source = %(name)s AND target = %(here)s"
+# Seconds for which a silent partition gets no query, so that not every page waits for it.
+_SECONDS_NOT_ASKED: Final = 10.0
+_LAST_RECEIVED: Final = "SELECT max(sent_at) FROM jobs_partitionfact WHERE source = %(name)s AND target = %(here)s"
 
 T = TypeVar("T")
 L = TypeVar("L")
@@ -115,13 +115,13 @@ def read_everywhere(
     addresses = this_partition.addresses()
     others = [name for name in placement.others if among is None or name in among]
     asked = {
-        name: _Question(name, addresses[name], elsewhere, within=ANSWERS_WITHIN if within is None else within)
+        name: _Call(name, addresses[name], elsewhere, within=ANSWERS_WITHIN if within is None else within)
         for name in others
-        if not is_left_alone(addresses[name])
+        if not is_known_silent(addresses[name])
     }
-    found, answers = _ask_all(asked, own)
+    found, answers = _call_all(asked, own)
     missing = [name for name in others if name not in answers]
-    return Merged(found, answers, [Silent(name, _last_heard(name, placement.here)) for name in missing])
+    return Merged(found, answers, [Silent(name, _last_received_at(name, placement.here)) for name in missing])
 
 
 def change_elsewhere(change: Callable[[str], T]) -> Merged[T | None]:
@@ -137,12 +137,11 @@ def change_elsewhere(change: Callable[[str], T]) -> Merged[T | None]:
         return Merged(None)
     addresses = this_partition.addresses()
     asked = {
-        name: _Question(name, addresses[name], change, within=CHANGES_WITHIN, is_change=True)
-        for name in placement.others
+        name: _Call(name, addresses[name], change, within=CHANGES_WITHIN, is_change=True) for name in placement.others
     }
-    _own, answers = _ask_all(asked, lambda: None)
+    _own, answers = _call_all(asked, lambda: None)
     missing = [name for name in placement.others if name not in answers]
-    return Merged(None, answers, [Silent(name, _last_heard(name, placement.here)) for name in missing])
+    return Merged(None, answers, [Silent(name, _last_received_at(name, placement.here)) for name in missing])
 
 
 def read_in(name: str, read: Callable[[], T], *, within: float | None = None) -> T:
@@ -200,43 +199,43 @@ def _ask_one(name: str, asked: Callable[[], T], *, within: float, is_change: boo
     if placement is None or not placement.is_control or name not in placement.others:
         raise Unknown("partition", name)
     address = this_partition.addresses()[name]
-    if not is_change and is_left_alone(address):
+    if not is_change and is_known_silent(address):
         answers: dict[str, T] = {}
     else:
-        question = _Question(name, address, lambda _name: asked(), within=within, is_change=is_change)
-        _own, answers = _ask_all({name: question}, lambda: None)
+        call = _Call(name, address, lambda _name: asked(), within=within, is_change=is_change)
+        _own, answers = _call_all({name: call}, lambda: None)
     if name not in answers:
         raise PartitionAway(f"Partition {name} does not answer. Check it, then try again.")
     return answers[name]
 
 
-def _ask_all(asked: "Mapping[str, _Question[T]]", own: Callable[[], L]) -> tuple[L, dict[str, T]]:
+def _call_all(asked: "Mapping[str, _Call[T]]", own: Callable[[], L]) -> tuple[L, dict[str, T]]:
     """
-    Send the questions to the other partitions, and execute `own` in this partition meanwhile. Return the result of
+    Send the calls to the other partitions, and execute `own` in this partition meanwhile. Return the result of
     `own`, and the answers that came in time.
     """
     began_at = time.monotonic()
-    for question in asked.values():
-        question.thread.start()
+    for call in asked.values():
+        call.thread.start()
     try:
         done = own()
     finally:
-        for question in asked.values():
-            question.thread.join(max(0.0, began_at + question.within - time.monotonic()))
-            question.end()
-            if question.is_change:
+        for call in asked.values():
+            call.thread.join(max(0.0, began_at + call.within - time.monotonic()))
+            call.end()
+            if call.is_change:
                 _LastChange.ended_at = time.monotonic()
-    return done, {name: question.answer[0] for name, question in asked.items() if question.has_answered()}
+    return done, {name: call.answer[0] for name, call in asked.items() if call.has_answered()}
 
 
-def is_left_alone(address: str) -> bool:
+def is_known_silent(address: str) -> bool:
     """True if a database did not answer lately, so that no query may be sent to it yet."""
     return _silent_until.get(address, 0.0) > time.monotonic()
 
 
-def leave_alone(address: str) -> None:
+def note_silence(address: str) -> None:
     """Send no queries to a database that did not answer, for a while."""
-    _silent_until[address] = time.monotonic() + _LEFT_ALONE
+    _silent_until[address] = time.monotonic() + _SECONDS_NOT_ASKED
 
 
 def changed_at() -> float:
@@ -284,7 +283,7 @@ def numbers_of(jobs: set[int]) -> dict[int, int]:
     return dict(PartitionedJob.objects.filter(job_id__in=jobs).values_list("job_id", "number"))
 
 
-class _Question(Generic[T]):
+class _Call(Generic[T]):
     """
     A query, or a change, in the database of one other partition: the thread that executes it, and its answer or error.
     """
@@ -317,7 +316,7 @@ class _Question(Generic[T]):
             self._connection.close()
 
     def end(self) -> None:
-        """End a question that takes too long: its thread would wait for a server that may never answer."""
+        """End a call that takes too long: its thread would wait for a server that may never answer."""
         opened = self._connection
         if self.thread.is_alive() and opened is not None and opened.connection is not None:
             opened.connection.close()
@@ -332,11 +331,11 @@ class _Question(Generic[T]):
         if self.answer:
             return True
         if self._error is not None and not _is_silence(self._error):
-            self._error.add_note(f"This is an error of a question to partition {self._name}.")
+            self._error.add_note(f"This is an error of a call to partition {self._name}.")
             raise self._error
         logger.warning("partition %s does not answer: %s", self._name, str(self._error or "it took too long").strip())
         if not self.is_change:
-            leave_alone(self._address)
+            note_silence(self._address)
         return False
 
 
@@ -361,8 +360,8 @@ def _connection_to(address: str, *, within: float, is_change: bool) -> DatabaseW
     return DatabaseWrapper(settings, alias=django.db.DEFAULT_DB_ALIAS)
 
 
-def _last_heard(name: str, here_: str) -> dt.datetime | None:
+def _last_received_at(name: str, here_: str) -> dt.datetime | None:
     with connection.cursor() as cursor:
-        cursor.execute(_LAST_HEARD, {"name": name, "here": here_})
+        cursor.execute(_LAST_RECEIVED, {"name": name, "here": here_})
         ((heard_at,),) = cursor.fetchall()
     return heard_at  # type: ignore[no-any-return]

@@ -11,7 +11,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.partitions.facts import FactSender, own_fact, received_facts, send_fact
-from jobs.partitions.moving import Move, MovePhase, Report, change_owner, learn, leave_out
+from jobs.partitions.moving import Move, MovePhase, Report, change_owner, leave_out, newest_move
 from jobs.partitions.placement import Placement
 from jobs.partitions.slots import SlotMap, read_map
 from nodes.errors import Invalid, Refused
@@ -28,7 +28,7 @@ _ALONE: Final[LiteralString] = "SELECT pg_advisory_xact_lock(hashtextextended('c
 
 
 class MoveRefused(Refused):
-    """Slots move already, or the move can no longer be cancelled."""
+    """A move of slots cannot begin, continue or be cancelled now. The message has the reason."""
 
     code = "slots_move"
 
@@ -56,7 +56,7 @@ def keep_move(connection: psycopg.Connection[Any], placement: Placement) -> Move
     """
     noted = read_move(connection)
     received = [Move.from_json(fact.body) for fact in received_facts(connection, placement.here, kind=KIND)]
-    move = learn(noted, received, leads=placement.is_control)
+    move = newest_move(noted, received, leads=placement.is_control)
     if move is None or move == noted:
         return noted
     with connection.transaction():
@@ -107,10 +107,10 @@ def read_reports(connection: psycopg.Connection[Any], placement: Placement) -> d
 
 def change_move(connection: psycopg.Connection[Any], placement: Placement, change: Callable[[Move], Move]) -> Move:
     """
-    If this is the control partition, change the present state of the last move in one transaction; return the move.
+    Apply `change` to the last move, in one transaction of the control partition; return the result.
 
     Raises:
-        MoveRefused: there was no move.
+        MoveRefused: there was no move, or `change` refuses it.
     """
     with connection.transaction():
         connection.execute(_ALONE)

@@ -147,7 +147,7 @@ class Report:
         return cls(**{**body, "held": jobs})
 
     def has_moved(self, number: int) -> bool:
-        """True if this partition applies the map of the move, and has sent all documents that it no longer has."""
+        """True if this partition applies the map of the move, and has sent all documents of the slots that it gives away."""
         return self.number == number and self.epoch >= number and self.sent is not None
 
 
@@ -169,7 +169,7 @@ def leave_out(move: Move, name: str, names: Sequence[str], *, number: int) -> Mo
     return Move(change_owner(move.to, move.to.slots_of(name), left, number=number), MovePhase.COPYING, without=without)
 
 
-def learn(noted: Move | None, received: Iterable[Move], *, leads: bool) -> Move | None:
+def newest_move(noted: Move | None, received: Iterable[Move], *, leads: bool) -> Move | None:
     """
     Return the move that a partition notes, from its own note and the moves that it received.
 

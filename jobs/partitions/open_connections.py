@@ -8,7 +8,7 @@ from typing import Any, Final
 import psycopg
 
 from jobs.partitions import this_partition
-from jobs.partitions.merged import ANSWERS_WITHIN, is_left_alone, leave_alone
+from jobs.partitions.merged import ANSWERS_WITHIN, is_known_silent, note_silence
 
 # Milliseconds without an acknowledgement of sent bytes after which a connection counts as broken.
 _LOST_AFTER: Final = 10_000
@@ -47,7 +47,7 @@ def open_others(*, among: Collection[str] | None = None) -> Iterator[Opened]:
 
 
 def _open(address: str) -> psycopg.Connection[Any] | None:
-    if is_left_alone(address):
+    if is_known_silent(address):
         return None
     try:
         return psycopg.connect(
@@ -57,5 +57,5 @@ def _open(address: str) -> psycopg.Connection[Any] | None:
             options="-c default_transaction_read_only=on",
         )
     except psycopg.Error:
-        leave_alone(address)
+        note_silence(address)
         return None

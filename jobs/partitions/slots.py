@@ -60,7 +60,7 @@ class SlotMap:
         return cls(body["epoch"], tuple(name for name, amount in body["owners"] for _ in range(amount)))
 
     def as_json(self) -> dict[str, Any]:
-        """Return the map as runs of slots: [partition, number of slots]."""
+        """Return the map as ranges of consecutive slots: [partition, number of slots]."""
         return {"epoch": self.epoch, "owners": [[name, len(list(run))] for name, run in groupby(self.owners)]}
 
     def slots_of(self, name: str) -> list[int]:

@@ -6,7 +6,6 @@ crawl.
 outcomes, `release` returns documents unprocessed, and `wake` makes lanes ready and notifies listeners.
 
 All of it runs on plain psycopg connections in autocommit mode with explicit transactions. Locks are taken in one order
-everywhere: MainTerm, Node, ThrottleGroup, Job, Budget, Bin by id, Lane by id, Batch, QueueItem by (hash, job),
-IndexedDocument by (output, hash). Data that depends on a lock is read by a later statement than the one that locks: a
+everywhere, which ARCHITECTURE.md lists. Data that depends on a lock is read by a later statement than the one that locks: a
 statement takes its snapshot before it waits for a lock.
 """

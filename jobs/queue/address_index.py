@@ -61,7 +61,7 @@ SELECT found.hash::text FROM (
 """
 # Jobs with at least twice as many addresses as documents. Most addresses without a document belong to documents that
 # left the queue.
-_WORN: Final[LiteralString] = f"""
+_SPARSE: Final[LiteralString] = f"""
 SELECT job_id FROM jobs_addressblock AS block
  GROUP BY job_id
 HAVING sum(documents) > {TOGETHER} + 2 * coalesce((
@@ -70,7 +70,7 @@ HAVING sum(documents) > {TOGETHER} + 2 * coalesce((
  ORDER BY job_id LIMIT 1
 """
 # Locks: AddressBlock and NewAddress of the job, which only the main manager deletes.
-_WRITE_ANEW: Final[tuple[LiteralString, ...]] = (
+_WRITE_AGAIN: Final[tuple[LiteralString, ...]] = (
     "DELETE FROM jobs_addressblock WHERE job_id = %(job)s",
     "DELETE FROM jobs_newaddress WHERE job_id = %(job)s",
     "INSERT INTO jobs_newaddress (job_id, hash, address) SELECT job_id, hash, identifier FROM jobs_queueitem WHERE job_id = %(job)s",
@@ -129,7 +129,7 @@ def _blocks_of(rows: Sequence[tuple[int, str, str]]) -> dict[str, list[Any]]:
     }
 
 
-def rewrite_worn_blocks(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
+def rewrite_sparse_blocks(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
     """
     If most documents in the blocks of a job have left the queue, store the addresses of its documents as new addresses
     again, so that new blocks are made. Return the number of jobs.
@@ -139,11 +139,11 @@ def rewrite_worn_blocks(connection: psycopg.Connection[Any], *, term: TermHeld) 
     """
     with connection.transaction():
         hold_term(connection, term)
-        worn = connection.execute(_WORN).fetchone()
-        if worn is None:
+        sparse = connection.execute(_SPARSE).fetchone()
+        if sparse is None:
             return 0
-        for statement in _WRITE_ANEW:
-            connection.execute(statement, {"job": worn[0]})
+        for statement in _WRITE_AGAIN:
+            connection.execute(statement, {"job": sparse[0]})
     return 1
 
 
@@ -172,5 +172,5 @@ def condition(
 
 def forget(connection: psycopg.Connection[Any], *, job_id: int) -> None:
     """Delete all addresses of a job."""
-    for statement in _WRITE_ANEW[:2]:
+    for statement in _WRITE_AGAIN[:2]:
         connection.execute(statement, {"job": job_id})

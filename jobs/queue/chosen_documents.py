@@ -74,7 +74,7 @@ class Choice:
 
 
 _ENDED: Final = f"item.run_no = %(run)s AND item.stage = {Stage.DONE:d}"
-_AT_REST: Final = f"item.stage IN {UNCLAIMED}"
+_IS_UNCLAIMED: Final = f"item.stage IN {UNCLAIMED}"
 # The documents that each operation changes. Denied documents, and documents that were held back as parts of a trap,
 # have not failed: they are retried only if their codes are given.
 _OF: Final = {
@@ -84,9 +84,9 @@ _OF: Final = {
     Operation.EXPIRE: f"""item.run_no = %(run)s
         AND (item.stage = {Stage.DONE:d} OR item.stage = {Stage.PENDING:d} AND item.check_time IS NOT NULL)""",
     Operation.READ_AGAIN: _ENDED,
-    Operation.DROP: _AT_REST,
+    Operation.DROP: _IS_UNCLAIMED,
     # The row of a document that may be in an output is not deleted.
-    Operation.FORGET: f"{_AT_REST} AND NOT item.indexed_before",
+    Operation.FORGET: f"{_IS_UNCLAIMED} AND NOT item.indexed_before",
 }
 _STATES: Final = states_in("%(run)s")
 _CHOSEN: Final = """

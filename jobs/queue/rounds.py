@@ -33,7 +33,7 @@ from jobs.throttling.bins import LONGEST_PLAN
 # work.
 _PAGES: Final = 32
 _LANES: Final = 350
-# Interval of steps. A negative time since the last one shows that the clock was set back.
+# Time between two steps. A negative time since the last one shows that the clock was set back.
 _INTERVAL: Final = dt.timedelta(seconds=1)
 _NOTHING: Final = dt.timedelta()
 # Time of the steps in one pass of the manager, if a round is fast (seconds).

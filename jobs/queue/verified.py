@@ -45,7 +45,7 @@ DELETE FROM jobs_indexeddocument
 _FORGET: Final[LiteralString] = """
 DELETE FROM jobs_indexeddocument WHERE output_id = %(output)s AND hash = ANY(%(hashes)s::uuid[])
 """
-_DISTRUST: Final[LiteralString] = """
+_CLEAR_VERSIONS: Final[LiteralString] = """
 UPDATE jobs_indexeddocument SET version = '', read_version = ''
  WHERE output_id = %(output)s AND hash = ANY(%(hashes)s::uuid[]) AND isfinite(indexed_at)
 """
@@ -78,7 +78,7 @@ SELECT job.id, job.phase FROM jobs_job AS job
    FOR SHARE OF job
 """
 # Documents that another output connection has at the same place. An output without a configuration is in the database.
-_OF_TWINS: Final[LiteralString] = """
+_IN_OTHER_OUTPUTS: Final[LiteralString] = """
 SELECT held.hash
   FROM jobs_outputconnection AS mine
   JOIN jobs_outputconnection AS twin
@@ -93,7 +93,7 @@ SELECT clock_timestamp(), job.id, job.repository_id, %(output)s, '{ActivityName.
   JOIN jobs_job AS job ON job.id = given.job_id
 """
 
-_AT_REST: Final = frozenset({Stage.PENDING, Stage.DONE})
+_UNCLAIMED_STAGES: Final = frozenset({Stage.PENDING, Stage.DONE})
 _CLAIMED: Final = frozenset({Stage.ACTIVE, Stage.BEING_CLEANED, Stage.BEING_DELETED})
 
 
@@ -161,12 +161,12 @@ def read_known(
     }
 
 
-def read_of_twins(cursor: psycopg.Cursor[Any], output: int, hashes: Sequence[str]) -> set[str]:
+def read_in_other_outputs(cursor: psycopg.Cursor[Any], output: int, hashes: Sequence[str]) -> set[str]:
     """
     Return the documents among these that another output connection has recorded for the same place, such as the same
     file.
     """
-    return {row[0].hex for row in cursor.execute(_OF_TWINS, {"output": output, "hashes": list(hashes)})}
+    return {row[0].hex for row in cursor.execute(_IN_OTHER_OUTPUTS, {"output": output, "hashes": list(hashes)})}
 
 
 def hold_jobs(cursor: psycopg.Cursor[Any], output: int) -> dict[int, str]:
@@ -180,7 +180,7 @@ def job_to_read(known: Known | None, jobs: Mapping[int, str]) -> int | None:
     """
     if known is None:
         return None
-    able = [job for job, stage in known.jobs.items() if job in jobs and stage in _AT_REST]
+    able = [job for job, stage in known.jobs.items() if job in jobs and stage in _UNCLAIMED_STAGES]
     return min(able, key=lambda job: jobs[job] != "active", default=None)
 
 
@@ -195,7 +195,7 @@ def read_again(
     if documents:
         due = {known[hash_].hash: job for hash_, job in documents.items()}
         make_due(cursor, due.items())
-        cursor.execute(_DISTRUST, {"output": output, "hashes": [*documents, *due]})
+        cursor.execute(_CLEAR_VERSIONS, {"output": output, "hashes": [*documents, *due]})
 
 
 def forget(cursor: psycopg.Cursor[Any], output: int, hashes: Collection[str]) -> None:

@@ -39,7 +39,7 @@ _LATER: Final[LiteralString] = (
     "ready_at = CASE WHEN held.is_processed THEN least(state.ready_at, %(until)s) ELSE %(until)s END"
 )
 # Locks: Lane by id.
-_PUT_OFF: Final[LiteralString] = f"""
+_POSTPONE: Final[LiteralString] = f"""
 WITH locked AS MATERIALIZED ({lock_newest_states(of="lane", numbers=_NAMED)}
 ), refused AS MATERIALIZED (
     SELECT locked.*, job.phase = 'active' AS is_processed
@@ -61,7 +61,7 @@ def wake_lanes(
 def postpone_lanes(connection: psycopg.Connection[Any], lanes: Iterable[int], *, until: dt.datetime) -> None:
     """Delay lanes whose removals an output refused. A lane with documents to process keeps its earlier time."""
     if named := sorted(set(lanes)):
-        connection.execute(_PUT_OFF, {"lanes": named, "until": until})
+        connection.execute(_POSTPONE, {"lanes": named, "until": until})
 
 
 def wake_job(connection: psycopg.Connection[Any], *, job_id: int, now: dt.datetime) -> None:

@@ -80,7 +80,8 @@ class SlotsMove(TransitionRefused):
 
 def _in_words(name: str) -> str:
     """
-    Return the label of a transition in the language of the page. English has the word that commands and the API expect.
+    Return the label of a transition in the language of the page. In English, it is the word that commands and the API
+    expect.
     """
     row = TRANSITIONS.get(name)
     if row is None or not row.label:

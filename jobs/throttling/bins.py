@@ -113,7 +113,7 @@ class ParentSeen:
 class LaneSeen:
     """
     A lane under its lock. `workers` are the only workers that may have it, by its `tag`; None means any worker.
-    `is_ahead` is True if it was first in the queue before.
+    `is_ahead` is True if an earlier pass examined the lane, and its bin had no place for all of its documents.
     """
 
     id: int

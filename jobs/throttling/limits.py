@@ -13,7 +13,7 @@ from typing import Final
 from jobs.lifecycle.period import Period
 
 # Opening time of a stopped host: it stays closed until an operator releases it.
-UNTIL_GO_ON: Final = dt.datetime(9999, 1, 1, tzinfo=dt.UTC)
+UNTIL_RELEASED: Final = dt.datetime(9999, 1, 1, tzinfo=dt.UTC)
 # A number of requests that no crawl reaches. Limits have it if they do not restrict open requests.
 UNLIMITED_REQUESTS: Final = 1_000_000
 

@@ -140,8 +140,8 @@ class Cadence:
                 for moment in (self._paid_until, self._drained_at)
             )
 
-    def tighten(self, *, gap: float) -> None:
-        """Apply a longer gap from now on. The gap counts from the last start."""
+    def lengthen_gap(self, *, gap: float) -> None:
+        """Apply this gap from now on if it is longer. The gap counts from the last start."""
         self.gap = max(self.gap, gap)
 
     def start(self, *, now: float) -> None:

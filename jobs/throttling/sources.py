@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jobs.throttling.limits import UNLIMITED_REQUESTS, UNTIL_GO_ON, Limits
+from jobs.throttling.limits import UNLIMITED_REQUESTS, UNTIL_RELEASED, Limits
 from jobs.throttling.policies import PolicyValues
 
 
@@ -56,12 +56,12 @@ _NOTHING: Final = Limits(UNLIMITED_REQUESTS, 0.0)
 
 def of_policy(policy: PolicyValues, name: str, at: dt.datetime) -> Source:
     """Return a policy as the source of limits for the bin of this name at a moment."""
-    return _said(policy, policy.for_bin(name, at), policy.place_for(name, at), at)
+    return _source(policy, policy.for_bin(name, at), policy.place_for(name, at), at)
 
 
 def of_total(policy: PolicyValues, at: dt.datetime) -> Source:
     """Return a policy as the source of limits for all its bins together at a moment."""
-    return _said(policy, policy.in_total(at) or _NOTHING, policy.place_in_total(at), at)
+    return _source(policy, policy.in_total(at) or _NOTHING, policy.place_in_total(at), at)
 
 
 def of_robots(interval: float) -> Source:
@@ -71,7 +71,7 @@ def of_robots(interval: float) -> Source:
 
 def of_stop(since: dt.datetime) -> Source:
     """Return an operator's stop of the bin as a source of limits."""
-    return Source(Origin.STOP, Limits(UNLIMITED_REQUESTS, 0.0, closed_until=UNTIL_GO_ON), since=since)
+    return Source(Origin.STOP, Limits(UNLIMITED_REQUESTS, 0.0, closed_until=UNTIL_RELEASED), since=since)
 
 
 def decisive(sources: Sequence[Source]) -> Decisive:
@@ -104,7 +104,7 @@ def _least_bytes(sources: Iterable[Source]) -> Source | None:
     return min(said, key=lambda pair: pair[0])[1] if said else None
 
 
-def _said(policy: PolicyValues, limits: Limits, place: int | None, at: dt.datetime) -> Source:
+def _source(policy: PolicyValues, limits: Limits, place: int | None, at: dt.datetime) -> Source:
     since = None if place is None else policy.rules[place].window.last_change(at)
     rule = None if place is None else place + 1
     return Source(Origin.POLICY, limits, policy.id, rule, since, limits.closed_until or policy.next_change(at))

@@ -23,7 +23,7 @@ from jobs.models import Fault, OutputFault, OutputVerification
 from jobs.partitions.placement import Placement
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
-from jobs.queue.verified import lock_records, read_known, read_of_twins, unlock_records
+from jobs.queue.verified import lock_records, read_in_other_outputs, read_known, unlock_records
 from jobs.verification.attempts import ShouldContinue, note
 from jobs.verification.comparison import candidates, compare
 from jobs.verification.other_partitions import may_belong_elsewhere
@@ -108,7 +108,7 @@ def _confirm(
     recorded = lock_records(cursor, verification.output_id, chunk)
     held = group.listing.look(cursor, chunk) if chunk else {}
     known = read_known(cursor, verification.output_id, chunk)
-    of_twins = read_of_twins(cursor, verification.output_id, chunk)
+    in_other_outputs = read_in_other_outputs(cursor, verification.output_id, chunk)
     skipped = of_others = 0
     found = []
     for hash_ in chunk:
@@ -117,7 +117,7 @@ def _confirm(
             continue
         of_jobs = known.get(hash_)
         is_unknown_ghost = kind == Fault.GHOST and of_jobs is None
-        if is_unknown_ghost and (hash_ in of_twins or may_belong_elsewhere(held[hash_].url, others)):
+        if is_unknown_ghost and (hash_ in in_other_outputs or may_belong_elsewhere(held[hash_].url, others)):
             of_others += 1
             continue
         if of_jobs is not None and of_jobs.is_claimed:

@@ -110,13 +110,13 @@ def _repair_some(
     jobs = verified.hold_jobs(cursor, output.id)
     known = verified.read_known(cursor, output.id, hashes, locks=True)
     recorded = verified.lock_records(cursor, output.id, hashes)
-    of_twins = verified.read_of_twins(cursor, output.id, hashes)
+    in_other_outputs = verified.read_in_other_outputs(cursor, output.id, hashes)
     held = group.listing.look(cursor, hashes)
     others = sharing_partitions(cursor.connection, output)
     plan = _Plan()
     for hash_ in hashes:
         kind = compare(recorded.get(hash_), held.get(hash_))
-        if kind == Fault.GHOST and hash_ not in known and hash_ in of_twins:
+        if kind == Fault.GHOST and hash_ not in known and hash_ in in_other_outputs:
             result = OF_TWIN
         else:
             result = _plan(

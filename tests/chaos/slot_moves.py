@@ -16,7 +16,7 @@ import psycopg
 
 from jobs.partitions.facts import received_facts
 from jobs.partitions.move_notes import KIND, MoveRefused, read_move, read_reports, request_move
-from jobs.partitions.moving import Move, MovePhase, decide, learn
+from jobs.partitions.moving import Move, MovePhase, decide, newest_move
 from jobs.partitions.placement import Placement, slot_of
 from jobs.partitions.slots import read_map
 from tests.chaos.compared import NAMES
@@ -128,7 +128,7 @@ class Moves:
         placement = Placement(requested.giver, NAMES)
         with suppress(psycopg.Error), _open(self._addresses[requested.giver]) as giver:
             sent = [Move.from_json(fact.body) for fact in received_facts(giver, requested.giver, kind=KIND)]
-            move = learn(read_move(giver), sent, leads=placement.is_control)
+            move = newest_move(read_move(giver), sent, leads=placement.is_control)
             if move is not None and placement.is_control:
                 move = decide(move, read_reports(giver, placement), NAMES, control="a")
             return move is None or move.number < requested.number or not move.phase.is_over

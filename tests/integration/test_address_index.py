@@ -96,14 +96,14 @@ def test_blocks_of_documents_that_left_the_queue_are_replaced(lane, main, monkey
     make_documents(lane, ["stays", "left-1", "left-2"])
     address_index.write_blocks(connection, term=term)
     QueueItem.objects.filter(identifier__contains="left").delete()
-    monkeypatch.setattr(address_index, "_WORN", address_index._WORN.replace(str(address_index.TOGETHER), "0"))
+    monkeypatch.setattr(address_index, "_SPARSE", address_index._SPARSE.replace(str(address_index.TOGETHER), "0"))
     connection.execute(
         "INSERT INTO jobs_jobcounter (job_id, run_no, measure, stage, outcome, code, amount) VALUES (%s, 1, 'stage', 0, 0, '', 1)",
         [lane.seed.job_id],
     )
 
     assert found(client_of("administrator"), "left") == set()
-    assert address_index.rewrite_worn_blocks(connection, term=term) == 1
+    assert address_index.rewrite_sparse_blocks(connection, term=term) == 1
     assert not AddressBlock.objects.exists()
     assert [one.address.rpartition("/")[2] for one in NewAddress.objects.all()] == ["stays"]
-    assert address_index.rewrite_worn_blocks(connection, term=term) == 0
+    assert address_index.rewrite_sparse_blocks(connection, term=term) == 0

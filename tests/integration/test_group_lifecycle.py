@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.duties.allocate import join_groups, retire_groups
-from jobs.duties.groups import begin_moves, give, hand_over, look
+from jobs.duties.groups import begin_moves, give, hand_over, read_cluster_view
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, Seed, ThrottleGroup
 from nodes.decisions.allocate import Give
@@ -37,7 +37,11 @@ class Stage:
     def write(self, function, action, **facts):
         """Let this function, which belongs to a duty, write the action."""
         function(
-            self.connection, [action], cluster_view=look(self.connection, scope=SCOPE, now=NOON), scope=SCOPE, **facts
+            self.connection,
+            [action],
+            cluster_view=read_cluster_view(self.connection, scope=SCOPE, now=NOON),
+            scope=SCOPE,
+            **facts,
         )
 
     @property

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from jobs.duties import allocate
 from jobs.duties.allocate import allocate_groups, join_groups, retire_groups
-from jobs.duties.groups import look
+from jobs.duties.groups import read_cluster_view
 from jobs.duties.hand_over import hand_over_groups
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
@@ -85,7 +85,7 @@ def test_seeds_of_one_policy_form_one_group_and_groups_are_spread(main, connecti
     group = ThrottleGroup.objects.get(policy=shared)
     assert Seed.objects.filter(group=group).count() == 3
     weights = Counter()
-    for row in look(connection, scope="cluster", now=NOON).items:
+    for row in read_cluster_view(connection, scope="cluster", now=NOON).items:
         weights[row.owner] += row.weight
     assert weights == {main.id: 4, other.id: 4}
 
@@ -393,11 +393,13 @@ def test_a_job_keeps_the_limits_of_a_policy_while_a_seed_has_the_policy(main):
 
 
 def seen_by_main(connection):
-    seen = look(connection, scope="cluster", now=NOON)
+    seen = read_cluster_view(connection, scope="cluster", now=NOON)
     return {"items": seen.items, "managers": seen.managers}
 
 
 def _hand_over(connection, actions):
     from jobs.duties.groups import hand_over
 
-    return hand_over(connection, actions, cluster_view=look(connection, scope="cluster", now=NOON), scope="cluster")
+    return hand_over(
+        connection, actions, cluster_view=read_cluster_view(connection, scope="cluster", now=NOON), scope="cluster"
+    )

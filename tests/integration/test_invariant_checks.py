@@ -149,7 +149,7 @@ def test_a_broken_invariant_is_logged(crawl, caplog):
 
 def test_a_check_that_takes_too_long_is_cancelled_and_logged(crawl, monkeypatch):
     monkeypatch.setitem(VIOLATIONS, "claims", "SELECT pg_sleep(5)::text")
-    monkeypatch.setattr(check, "_LOOK_SOON", "SET LOCAL statement_timeout = '20ms'")
+    monkeypatch.setattr(check, "_LIMIT_TIME", "SET LOCAL statement_timeout = '20ms'")
 
     assert crawl.check()["claims"] is None
 

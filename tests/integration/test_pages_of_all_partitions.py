@@ -267,7 +267,7 @@ def test_an_error_of_a_statement_in_another_partition_is_raised_with_its_name(co
     with pytest.raises(DataError) as raised:
         ask("b", lambda: run_in_b("SELECT 1 / 0"))
 
-    assert raised.value.__notes__ == ["This is an error of a question to partition b."]
+    assert raised.value.__notes__ == ["This is an error of a call to partition b."]
 
 
 def test_a_partition_with_tables_of_another_version_is_named_as_silent(control):

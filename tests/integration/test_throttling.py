@@ -18,7 +18,7 @@ from jobs.queue.release import release_of_lost_workers
 from jobs.queue.rounds import Rounds
 from jobs.queue.take import take
 from jobs.throttling.back_off import CURVE
-from jobs.throttling.limits import UNTIL_GO_ON
+from jobs.throttling.limits import UNTIL_RELEASED
 from jobs.throttling.next_start import LastUse, next_start_at, paid_until
 from jobs.verbs import hosts as bins
 from jobs.verbs import policies
@@ -285,7 +285,7 @@ def test_a_document_that_waits_for_a_denial_continues_without_its_rule(connectio
 def test_a_stopped_host_is_closed_until_its_release(connection, manager):
     bin_ = make_bin()
     Bin.objects.update(stopped_at=NOON)
-    assert in_force(connection, bin_).closed_until == UNTIL_GO_ON
+    assert in_force(connection, bin_).closed_until == UNTIL_RELEASED
 
     Bin.objects.update(stopped_at=None)
     assert in_force(connection, bin_).closed_until is None

@@ -22,8 +22,8 @@ from jobs.partitions.moving import (
     Step,
     change_owner,
     decide,
-    learn,
     leave_out,
+    newest_move,
     next_step,
 )
 from tests.simulation.checker import Violation
@@ -100,7 +100,7 @@ class PartitionWorld:
     def _receive(self, source: str, target: str, kind: str, body: Any) -> None:
         at = self.all[target]
         if kind == "move":
-            before, at.move = at.move, learn(at.move, [body], leads=target == "a")
+            before, at.move = at.move, newest_move(at.move, [body], leads=target == "a")
             if at.move != before and target == "a":
                 self._send_move()
             elif at.move != before and self.rules.send_back:

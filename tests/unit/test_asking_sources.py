@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from jobs.duties import sources
-from jobs.duties.sources import AskAside
+from jobs.duties.sources import AskInThreads
 from tests.support.processes import wait_for
 
 
@@ -24,7 +24,7 @@ def answered(asking, about, question):
 
 
 def test_a_quick_answer_returns_immediately_and_only_once():
-    asking, asked = AskAside(), []
+    asking, asked = AskInThreads(), []
 
     def question():
         asked.append(1)
@@ -34,7 +34,7 @@ def test_a_quick_answer_returns_immediately_and_only_once():
 
 
 def test_a_slow_question_does_not_delay_a_question_to_another_source(released):
-    asking, answers = AskAside(), []
+    asking, answers = AskInThreads(), []
 
     assert asking.ask("slow", lambda: released.wait() and "late") is None
     assert asking.ask("slow", lambda: answers.append("asked twice")) is None
@@ -46,7 +46,7 @@ def test_a_slow_question_does_not_delay_a_question_to_another_source(released):
 
 
 def test_an_exception_of_a_query_is_raised_at_its_caller():
-    asking = AskAside()
+    asking = AskInThreads()
 
     with pytest.raises(ValueError, match="no"):
         answered(asking, "a", lambda: int("no"))
@@ -54,7 +54,7 @@ def test_an_exception_of_a_query_is_raised_at_its_caller():
 
 def test_open_questions_never_exceed_their_limit(released, monkeypatch):
     monkeypatch.setattr(sources, "_MOST", 1)
-    asking = AskAside()
+    asking = AskInThreads()
 
     assert asking.ask("slow", released.wait) is None
     assert asking.ask("quick", lambda: "soon") is None
@@ -63,7 +63,7 @@ def test_open_questions_never_exceed_their_limit(released, monkeypatch):
 
 
 def test_a_source_is_asked_again_if_its_answer_is_old(released, monkeypatch):
-    asking = AskAside()
+    asking = AskInThreads()
     assert asking.ask("a", lambda: released.wait() and "old") is None
     released.set()
     wait_for(lambda: not [thread for thread in asking._threads if thread.is_alive()], saying="the question is answered")
@@ -74,7 +74,7 @@ def test_a_source_is_asked_again_if_its_answer_is_old(released, monkeypatch):
 
 
 def test_answers_that_no_duty_reads_are_forgotten(released, monkeypatch):
-    asking = AskAside()
+    asking = AskInThreads()
     assert asking.ask("a seed that is removed", lambda: released.wait() and "old") is None
     released.set()
     wait_for(lambda: not [thread for thread in asking._threads if thread.is_alive()], saying="the question is answered")

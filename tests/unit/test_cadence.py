@@ -182,9 +182,9 @@ def test_a_stricter_limit_of_a_bin_counts_from_its_last_start():
     cadence = Cadence(gap=1.0)
     cadence.start(now=10.0)
 
-    cadence.tighten(gap=4.0)
+    cadence.lengthen_gap(gap=4.0)
     assert cadence.next_start == 14.0
-    cadence.tighten(gap=2.0)
+    cadence.lengthen_gap(gap=2.0)
     assert cadence.next_start == 14.0
 
 

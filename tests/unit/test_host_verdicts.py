@@ -6,7 +6,7 @@ import datetime as dt
 
 import pytest
 
-from jobs.throttling.limits import UNLIMITED_REQUESTS, UNTIL_GO_ON, Limits
+from jobs.throttling.limits import UNLIMITED_REQUESTS, UNTIL_RELEASED, Limits
 from jobs.verdicts.causes import Cause
 from jobs.verdicts.hosts import Above, Known, judge_host
 from jobs.verdicts.requests import Counted, Requests, add_up
@@ -54,8 +54,8 @@ def refusing(failed=60, ended=60):
 @each_row(
     ("cause", "seen"),
     [
-        (Cause.STOPPED, make_host(limits=Limits(2, 1.0, closed_until=UNTIL_GO_ON), is_stopped=True)),
-        (Cause.DENIED, make_host(limits=Limits(2, 1.0, denied=True, closed_until=UNTIL_GO_ON), is_stopped=True)),
+        (Cause.STOPPED, make_host(limits=Limits(2, 1.0, closed_until=UNTIL_RELEASED), is_stopped=True)),
+        (Cause.DENIED, make_host(limits=Limits(2, 1.0, denied=True, closed_until=UNTIL_RELEASED), is_stopped=True)),
         (Cause.CLOSED, make_host(limits=Limits(2, 1.0, closed_until=LATER), back_off_until=SOON)),
         (Cause.DENIED, make_host(limits=Limits(2, 1.0, denied=True), back_off_until=SOON)),
         (Cause.BACK_OFF, make_host(back_off_until=SOON, back_off_level=2)),

@@ -61,7 +61,7 @@ def test_a_request_for_now_is_due_immediately_on_the_loop_of_workers() -> None:
         due = Deadline(asyncio.get_running_loop(), asyncio.Event())
         due.within(0.0)
         due.within(1.0)
-        return [due.is_asked_for, due.comes_within(0.1)]
+        return [due.is_requested, due.comes_within(0.1)]
 
     assert uvloop.run(look()) == [True, True]
 
@@ -69,12 +69,12 @@ def test_a_request_for_now_is_due_immediately_on_the_loop_of_workers() -> None:
 def test_an_open_request_is_known_until_it_is_done() -> None:
     async def look() -> list[bool]:
         due = Deadline(asyncio.get_running_loop(), asyncio.Event())
-        seen = [due.is_asked_for]
+        seen = [due.is_requested]
         for ask in (lambda: due.within(60.0), due.now):
             ask()
-            seen.append(due.is_asked_for)
+            seen.append(due.is_requested)
             due.clear()
-            seen.append(due.is_asked_for)
+            seen.append(due.is_requested)
         return seen
 
     assert asyncio.run(look()) == [False, True, False, True, False]

@@ -17,7 +17,7 @@ from django.db import connection as django_connection
 from jobs.duties.context import Pass
 from jobs.duties.read_definitions import ReadDefinitions
 from jobs.duties.recruit import assign_due_tasks
-from jobs.duties.sources import AskAside
+from jobs.duties.sources import AskInThreads
 from jobs.loops.database import DatabaseClock
 from jobs.loops.loop import DutyRunner, calls
 from jobs.loops.manager.document_flow import DocumentFlow
@@ -108,7 +108,7 @@ class Manager:
         self._clock = DatabaseClock()
         self._main = DutyRunner(MAIN_DUTIES)
         self._owner = DutyRunner(OWNER_DUTIES)
-        self._sources, self._rounds = AskAside(), Rounds()
+        self._sources, self._rounds = AskInThreads(), Rounds()
         self._cursors, self._workers = LaneCursors(), Workers()
         self._charging, self._definitions = Charging(), ReadDefinitions()
         self._asked_at, self._closed_djangos_at = float("-inf"), time.monotonic()

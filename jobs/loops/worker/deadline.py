@@ -31,7 +31,7 @@ class Deadline:
         self._timer = Timer(self._loop, at, self.now)
 
     @property
-    def is_asked_for(self) -> bool:
+    def is_requested(self) -> bool:
         """True if work was requested: its moment is known, or has come."""
         return self.is_over or self._timer is not None
 

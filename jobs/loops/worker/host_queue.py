@@ -68,7 +68,7 @@ class PacedBin:
     def apply_crawl_delay(self, gap: float) -> None:
         """Apply a gap that the source requests, and that the limits of the turn may not contain yet."""
         self.asked_gap = gap
-        self.cadence.tighten(gap=gap)
+        self.cadence.lengthen_gap(gap=gap)
 
     @property
     def has_pace(self) -> bool:

@@ -44,7 +44,7 @@ class Indexing:
             self._state.may_find_work.set()
         return has_more
 
-    async def index_what_is_left(self, deadline: float) -> None:
+    async def index_remaining(self, deadline: float) -> None:
         """Index all waiting texts: no other worker does that after a one-shot crawl."""
         state = self._state
         while state.indexes and asyncio.get_running_loop().time() < deadline:

@@ -258,7 +258,7 @@ class JobOutputs(OutputWriter):
         if all_parts:
             changes = change_parts(cursor, all_parts, now=now)
             written |= changes.added
-            removed |= _let_go(cursor, changes, jobs, now=now)
+            removed |= _forget_lost_parts(cursor, changes, jobs, now=now)
         self._record(cursor, added=written, removed=removed)
         return [
             Departure(document.job.id, document.lane_id, output, document.hash, document.url)
@@ -356,7 +356,7 @@ def _kept(cursor: psycopg.Cursor[Any], candidates: set[Key], leaving: list[_Leav
     return _keys(cursor.execute(_KEPT, {**columns_of_keys(candidates), **facts}))
 
 
-def _let_go(
+def _forget_lost_parts(
     cursor: psycopg.Cursor[Any], changes: Changes, jobs: Mapping[str, JobFacts], *, now: dt.datetime
 ) -> dict[Key, Entry]:
     """Forget the parts that their documents no longer have, and keep the texts of these parts. Return the parts."""

@@ -82,10 +82,10 @@ class Processing:
     def _pass_on(self, ended: Ended, serving: Serving, queue: BinQueue) -> None:
         state, lane_id = self._state, ended.claimed.lane_id
         if ended.outcome.back_off is not None:
-            state.results.note_news_of_a_host()
+            state.results.note_host_facts()
             serving.give_back_waiting_of(queue, lambda _claimed: True)
         if ended.is_trial or state.writer.is_unknown(lane_id) or ended.job.runtime.has_news:
-            state.results.note_news_of_a_host()
+            state.results.note_host_facts()
         state.results.add(
             ended,
             is_last=not serving.is_busy,

@@ -28,8 +28,8 @@ class Results:
     """
     Outcomes, documents to release, and closed turns, until a write takes them.
 
-    `flush_deadline` is the moment of the next flush, and `close_deadline` the moment of the next write of closed turns alone.
-    `wanted` is set when one of these moments has come. The object belongs to the event loop's thread.
+    `flush_deadline` is the moment of the next flush, and `close_deadline` the moment of the next write of closed turns
+    alone. `wanted` is set when one of these moments has come. The object belongs to the event loop's thread.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -40,12 +40,12 @@ class Results:
         self._given_back: list[Claimed] = []
         self._closed: list[ClosedTurn] = []
         # True if a response contained facts about a host, which must be stored before its turn is closed.
-        self._hosts_spoke = False
+        self._has_host_facts = False
 
     @property
     def only_closes(self) -> bool:
         """True if closed turns are due and a flush is not."""
-        return self.close_deadline.is_over and not self.flush_deadline.is_over and not self._hosts_spoke
+        return self.close_deadline.is_over and not self.flush_deadline.is_over and not self._has_host_facts
 
     @property
     def flush_is_near(self) -> bool:
@@ -59,7 +59,7 @@ class Results:
         self._ended.append(ended)
         if len(self._ended) >= _RESULTS_A_FLUSH or is_last:
             self.flush_deadline.now()
-        elif not self.flush_deadline.is_asked_for:
+        elif not self.flush_deadline.is_requested:
             self.flush_deadline.within(within)
 
     def add_unread(self, ended: Iterable[Ended], *, within: float) -> None:
@@ -72,9 +72,9 @@ class Results:
         self._given_back.extend(claims)
         self.flush_deadline.now()
 
-    def note_news_of_a_host(self) -> None:
-        """Write outcomes before turns are closed: they contain facts about a host that its next turn needs."""
-        self._hosts_spoke = True
+    def note_host_facts(self) -> None:
+        """Note that outcomes contain facts about a host. They are written before turns, because the next turn needs them."""
+        self._has_host_facts = True
 
     def close(self, turns: Sequence[ClosedTurn], *, is_followed: bool) -> None:
         """
@@ -82,7 +82,7 @@ class Results:
         until then.
         """
         self._closed.extend(turns)
-        due = self.flush_deadline if self._hosts_spoke else self.close_deadline
+        due = self.flush_deadline if self._has_host_facts else self.close_deadline
         due.within(_CLOSING_WAITS if is_followed else _FREEING_WAITS)
 
     def take_closed(self, *, runs_out: bool) -> ToWrite:
@@ -95,7 +95,7 @@ class Results:
         """Return everything that waits for a write."""
         self.flush_deadline.clear()
         self.close_deadline.clear()
-        self._hosts_spoke = False
+        self._has_host_facts = False
         given = ToWrite(self._ended, self._given_back, self._closed, done_batches, runs_out)
         self._ended, self._given_back, self._closed = [], [], []
         return given

@@ -42,7 +42,7 @@ class Serving:
         # True if a bin could not start a document because the worker may begin no request.
         self.was_held = False
         # Bins that wait only because the worker has reached its limit of documents in progress.
-        self._crowded: dict[int, BinQueue] = {}
+        self._waiting_for_limit: dict[int, BinQueue] = {}
         self._timers: dict[int, Timer] = {}
         self._parents: dict[int, PacedBin] = {}
         # Documents that the successor of each bin's turn will bring, so that the pace of the bin does not stop.
@@ -102,7 +102,7 @@ class Serving:
                 self.was_held = True
                 return
             if len(self.tasks) >= self._state.settings.open_documents:
-                self._crowded[queue.bin_id] = queue
+                self._waiting_for_limit[queue.bin_id] = queue
                 break
             if (next_start := queue.next_start) > now:
                 self._wait_until(next_start, queue.bin_id, now=now)
@@ -158,8 +158,8 @@ class Serving:
             # The task was cancelled before its first step. So `process` never ran, and could not give the document
             # back.
             self.give_back_started(queue, turn, claimed)
-        while self._crowded and len(self.tasks) < self._state.settings.open_documents:
-            self.dispatch(self._crowded.pop(next(iter(self._crowded))))
+        while self._waiting_for_limit and len(self.tasks) < self._state.settings.open_documents:
+            self.dispatch(self._waiting_for_limit.pop(next(iter(self._waiting_for_limit))))
 
     def _deny_waiting(self, queue: BinQueue) -> None:
         """End the waiting documents of a denied bin without a request. Outputs keep their versions of them."""

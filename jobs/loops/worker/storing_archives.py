@@ -142,7 +142,7 @@ class Storing:
                 await self._remove_local_copies()
             await asyncio.sleep(_POLL)
 
-    async def store_what_is_left(self, deadline: float) -> None:
+    async def store_remaining(self, deadline: float) -> None:
         """Store all files: no other worker does that after a one-shot crawl. A store that fails is not tried again."""
         while self._wanted and self._loop.time() < deadline and await self.store_some():
             pass

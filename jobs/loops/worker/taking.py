@@ -39,7 +39,7 @@ class Taking:
         self._loop = asyncio.get_running_loop()
         self._found_nothing = False
         self._took_at = float("-inf")
-        flushing.after_write = self._look_after_write
+        flushing.after_write = self._take_after_write
 
     async def run(self) -> None:
         """Take batches each time when new ones may be available. Runs until it is cancelled."""
@@ -71,7 +71,7 @@ class Taking:
         except TimeoutError:
             return
 
-    def _look_after_write(self) -> None:
+    def _take_after_write(self) -> None:
         """
         Take batches again after a write made room. If the last take found nothing, do this only if few documents are
         left.

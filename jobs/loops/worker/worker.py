@@ -228,8 +228,8 @@ class Worker:
         await self._upkeep.end_all_archive_files()
         await report_sent_requests(self._state, is_last=True)
         if self._me.scope != CLUSTER_SCOPE:
-            await self._indexing.index_what_is_left(deadline)
-            await self._storing.store_what_is_left(deadline)
+            await self._indexing.index_remaining(deadline)
+            await self._storing.store_remaining(deadline)
         await self._database.run(self._node.leave)
 
     async def _die(self, error: Exception) -> None:

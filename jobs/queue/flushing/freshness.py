@@ -98,7 +98,7 @@ def look(
         before = known.get((lane, document.hash))
         evidence = NO_EVIDENCE if before is None else unpack(before.evidence)
         since = 0.0 if before is None else (now - before.looked_at).total_seconds()
-        if before is not None and _tells_of_changes(result):
+        if before is not None and _shows_changes(result):
             evidence = after_look(evidence, since, changed=result.outcome.ending == Ending.INDEXED)
         if lane not in plans:
             found = stored.get(lane)
@@ -117,7 +117,7 @@ def longest_of(at_most: dt.timedelta | None) -> float:
     return LONGEST if at_most is None else at_most.total_seconds()
 
 
-def _tells_of_changes(result: Result) -> bool:
+def _shows_changes(result: Result) -> bool:
     """
     True if a difference from the stored version means that the document changed: both versions were made under the
     present configuration of the job.

@@ -39,7 +39,7 @@ SELECT DISTINCT item.lane_id FROM jobs_gateddocument AS gated JOIN jobs_queueite
 """
 # A waiting document stays as it is if it was made due by something else, or was removed. Locks: QueueItem by (hash,
 # job).
-_LET_THROUGH: Final[LiteralString] = f"""
+_MAKE_DUE: Final[LiteralString] = f"""
 WITH gated AS (
     DELETE FROM jobs_gateddocument WHERE gate_id = %(gate)s RETURNING hash, job_id
 ), held AS MATERIALIZED (
@@ -114,7 +114,7 @@ def _open(connection: psycopg.Connection[Any], *, gate: str, key: uuid.UUID) -> 
     if connection.execute(_REMOVE, {"gate": gate, "key": key}).rowcount:
         # Lanes before documents: the lock order.
         wake_lanes(connection, [row[0] for row in connection.execute(_LANES, {"gate": gate})])
-        connection.execute(_LET_THROUGH, {"gate": gate})
+        connection.execute(_MAKE_DUE, {"gate": gate})
 
 
 def keep_closed(cursor: psycopg.Cursor[Any], gates: Collection[str]) -> frozenset[str]:

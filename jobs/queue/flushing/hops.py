@@ -6,9 +6,9 @@ type T. A seed's count is 0. A document is *within* its job's limits if each of 
 limit are stored, each with the source of the link that gave it (`via`). They form a tree for each type, since a source
 always had its count before it passed the count on. So
 
-- a new link offers counts to its target, and each improved document offers on, until none improves;
+- a new link offers counts to its target, and each document whose count falls offers it to its own targets;
 - a deleted link matters only if its target got its count over this link. Then the counts of the whole tree below it are
-deleted. After that, each document of this tree takes the best of the links that are left, and offers on.
+deleted. After that, each document of this tree takes the best of the links that are left, and offers its count again.
 
 A document outside the limits is never read and has no links: a document that leaves the limits loses its links.
 A document that returns within the limits is read again, and names its links again.

@@ -104,7 +104,7 @@ _NEXT_READY: Final[LiteralString] = f"""
                               WHERE item.lane_id = held.id AND item.run_no = held.run_no
                                 AND item.stage = {Stage.HOPCOUNT_REMOVED:d} AND item.indexed_before))
                        THEN %(soon)s::timestamptz END"""
-_PARK: Final[LiteralString] = f"""
+_PUT_TO_SLEEP: Final[LiteralString] = f"""
 WITH empty AS (
     SELECT *
       FROM unnest(%(lanes)s::bigint[], %(versions)s::bigint[], %(before)s::int[], %(runs)s::int[], %(take_out)s::bool[])
@@ -228,7 +228,7 @@ def _offer_removals(
     ]
     empty = [lane for lane in lanes if lane.id not in given]
     cursor.execute(
-        _PARK,
+        _PUT_TO_SLEEP,
         {
             "lanes": [lane.id for lane in empty],
             "versions": [held.versions[lane.id] for lane in empty],

@@ -23,7 +23,7 @@ _KNOWN_FOR: Final = dt.timedelta(seconds=1)
 # Age of a batch at which other workers may take it (`jobs.queue.take`), and a little more.
 _LATE: Final = dt.timedelta(milliseconds=300)
 # Least time between two looks for late batches.
-_LOOK: Final = dt.timedelta(milliseconds=250)
+_LATE_CHECK_INTERVAL: Final = dt.timedelta(milliseconds=250)
 # Least number of workers that are woken for batches without a preferred worker. If there are more such batches, one
 # worker is woken for each.
 _FOR_OPEN: Final = 4
@@ -32,7 +32,7 @@ _WORKERS: Final[LiteralString] = """
 SELECT id, capacity FROM nodes_node WHERE scope = %(scope)s AND kind = 'worker' AND status = 'running'
 """
 # The idlest workers that may take a batch that has become late since the last look, by their last heartbeats.
-_HELPERS: Final[LiteralString] = f"""
+_IDLEST_WORKERS: Final[LiteralString] = f"""
 WITH late AS MATERIALIZED (
     SELECT preferred, tag FROM jobs_batch
      WHERE state = 'available' AND node_scope = %(scope)s AND id >= {LOWEST_BATCH} AND worker_id IS NULL
@@ -59,7 +59,7 @@ class Workers:
     capacity: int = 0
     least_capacity: int = 0
     _read_at: dt.datetime | None = None
-    _looked_until: dt.datetime | None = None
+    _checked_until: dt.datetime | None = None
 
     def read(self, connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> None:
         """Read the workers, unless they were read a moment ago."""
@@ -104,12 +104,12 @@ class Workers:
     def _helpers(self, connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> set[uuid.UUID]:
         """Return other workers to wake for batches that were not taken in time. Each batch is considered once."""
         until = now - _LATE
-        since = self._looked_until or until - _LOOK
+        since = self._checked_until or until - _LATE_CHECK_INTERVAL
         if since > until:
             # The clock was set back.
-            since = until - _LOOK
-        if until - since < _LOOK:
+            since = until - _LATE_CHECK_INTERVAL
+        if until - since < _LATE_CHECK_INTERVAL:
             return set()
-        self._looked_until = until
-        rows = connection.execute(_HELPERS, {"scope": scope, "since": since, "until": until}).fetchall()
+        self._checked_until = until
+        rows = connection.execute(_IDLEST_WORKERS, {"scope": scope, "since": since, "until": until}).fetchall()
         return {row[0] for row in rows}

@@ -32,7 +32,7 @@ UPDATE jobs_bin
 RETURNING jobs_bin.back_off_until
 """
 # The back-off level of a host that answered a trial falls by one. Locks: Bin by id.
-_CALM: Final[LiteralString] = """
+_LOWER_LEVEL: Final[LiteralString] = """
 WITH bin AS MATERIALIZED (
     SELECT id FROM jobs_bin
      WHERE id IN (SELECT bin_id FROM jobs_lane WHERE id = ANY(%(lanes)s)) AND back_off_level > 0
@@ -90,7 +90,7 @@ def back_off(connection: psycopg.Connection[Any], *, lane_id: int, asked: float 
 def lower_back_off_levels(connection: psycopg.Connection[Any], *, lanes: Collection[int]) -> None:
     """Lower the back-off level of the hosts of these lanes by one: they answered a trial."""
     if lanes:
-        connection.execute(_CALM, {"lanes": list(lanes)})
+        connection.execute(_LOWER_LEVEL, {"lanes": list(lanes)})
 
 
 def store_robots_reports(connection: psycopg.Connection[Any], *, reports: Sequence[HostReport]) -> None:

@@ -22,7 +22,7 @@ from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.states import read_states
 from jobs.throttling import sources
 from jobs.throttling.bins import is_limited
-from jobs.throttling.limits import UNLIMITED_REQUESTS, UNTIL_GO_ON, Limits, strictest
+from jobs.throttling.limits import UNLIMITED_REQUESTS, UNTIL_RELEASED, Limits, strictest
 from jobs.throttling.next_start import next_start_at, opens_at
 from jobs.throttling.policies import PolicyValues
 from jobs.throttling.sources import Origin, Source
@@ -117,7 +117,7 @@ class AppliedPolicies:
         held, usual = self._held(row)
         limits = strictest([*(policy.for_bin(row.name, self._now) for policy in held), *([usual] if usual else [])])
         assert limits is not None
-        closed_until = UNTIL_GO_ON if row.stopped_at else limits.closed_until
+        closed_until = UNTIL_RELEASED if row.stopped_at else limits.closed_until
         return replace(limits, gap=max(limits.gap, row.interval), closed_until=closed_until)
 
     def limits_in_total(self) -> list[tuple[PolicyValues, Limits]]:

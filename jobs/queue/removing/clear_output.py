@@ -128,11 +128,11 @@ def _clear(cursor: psycopg.Cursor[Any], wanted: Any, output: Output, *, keeps_hi
     if not held:
         cursor.execute(_CLEARED, {"output": wanted.id})
         return 0
-    let_go(cursor, held, wanted, output, cause=tombstones.CLEARED, keeps_history=keeps_history)
+    remove_from_output(cursor, held, wanted, output, cause=tombstones.CLEARED, keeps_history=keeps_history)
     return len(held)
 
 
-def let_go(
+def remove_from_output(
     cursor: psycopg.Cursor[Any], held: Sequence[Any], wanted: Any, output: Output, *, cause: str, keeps_history: bool
 ) -> None:
     """

@@ -12,7 +12,7 @@ import psycopg
 
 from jobs.connectors.output.base import Output
 from jobs.connectors.output.registry import StoredOutput
-from jobs.queue.removing.clear_output import Cleared, clear_chunk, let_go
+from jobs.queue.removing.clear_output import Cleared, clear_chunk, remove_from_output
 from jobs.queue.removing.tombstones import TAKEN_AWAY
 
 _AT_ONCE: Final = 500
@@ -64,6 +64,6 @@ def _drop(
     hashes = [row.hash for row in cursor.execute(_HELD, facts)]
     orphans = cursor.execute(_ORPHANS, {"output": wanted.id, "hashes": hashes}).fetchall() if hashes else []
     if orphans:
-        let_go(cursor, orphans, wanted, opens(wanted), cause=TAKEN_AWAY, keeps_history=keeps_history)
+        remove_from_output(cursor, orphans, wanted, opens(wanted), cause=TAKEN_AWAY, keeps_history=keeps_history)
     cursor.execute(_GO_ON, {"output": wanted.id, "after": hashes[-1] if hashes else None})
     return len(orphans)

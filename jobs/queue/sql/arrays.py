@@ -24,7 +24,7 @@ _VECTOR: Final = adapters.types["tsvector"]
 # Length of each element in bytes, as the hexadecimal digits that precede it.
 _SIXTEEN_BYTES: Final = "00000010"
 # OID of an unspecified type, which the server infers.
-_UNSAID: Final = 0
+_UNSPECIFIED_TYPE: Final = 0
 _WRITTEN_HERE: Final = ({int}, {str}, {bool})
 
 
@@ -102,7 +102,7 @@ class QuickListDumper(ListDumper):
 
     def upgrade(self, obj: list[Any], format: PyFormat) -> BaseListDumper:  # noqa: A002 (psycopg's word)
         dumper = super().upgrade(obj, format)
-        dumper.oid = _UNSAID
+        dumper.oid = _UNSPECIFIED_TYPE
         return dumper
 
     def dump(self, obj: list[Any]) -> Buffer | None:
