@@ -29,18 +29,18 @@ _COUNTED: Final = 100
 _SETTLED: Final[LiteralString] = "stopped_at < clock_timestamp() - interval '30 seconds'"
 
 _OWNERS: Final[LiteralString] = f"""
-SELECT 'group ' || held.id || ', owned by ' || coalesce('the ' || node.status || ' ' || node.kind || ' ' || node.name, 'nobody')
+SELECT 'group ' || held.id || ', owned by ' || coalesce('the ' || node.status || ' ' || node.kind || ' ' || node.name, 'no node')
   FROM jobs_throttlegroup AS held LEFT JOIN nodes_node AS node ON node.id = held.owner_id
  WHERE held.node_scope = '{CLUSTER_SCOPE}' AND held.state <> 'free'
    AND (node.id IS NULL OR node.kind <> 'manager' OR {_SETTLED})
 """
 _CLAIMS: Final[LiteralString] = """
-SELECT item.identifier || ', in batch ' || item.batch_id || ' that is ' || coalesce(batch.state, 'gone')
+SELECT item.identifier || ', in batch ' || item.batch_id || coalesce(', which is ' || batch.state, ', which no longer exists')
   FROM jobs_queueitem AS item LEFT JOIN jobs_batch AS batch ON batch.id = item.batch_id
  WHERE item.batch_id IS NOT NULL AND (batch.id IS NULL OR batch.state NOT IN ('available', 'sent'))
 """
 _WORKERS: Final[LiteralString] = f"""
-SELECT 'batch ' || batch.id || ', sent to ' || coalesce('the ' || node.status || ' ' || node.kind || ' ' || node.name, 'nobody')
+SELECT 'batch ' || batch.id || ', sent to ' || coalesce('the ' || node.status || ' ' || node.kind || ' ' || node.name, 'no node')
   FROM jobs_batch AS batch LEFT JOIN nodes_node AS node ON node.id = batch.worker_id
  WHERE batch.state = 'sent' AND (node.id IS NULL OR {_SETTLED})
 """

@@ -131,7 +131,7 @@ def _shut_down(at: Pass, job: Any) -> bool:
         # Another partition may still name documents of this partition (`jobs.duties.partitioned_runs`).
         return False
     below = FIRST_FRESH if job.is_at_limit else _NEVER
-    if _is_run_left(at, job, below=below, question=_LEFT_OR_CLAIMED):
+    if _is_run_left(at, job, below=below, statement=_LEFT_OR_CLAIMED):
         return False
     if job.is_at_limit and _is_run_left(at, job, below=_NEVER):
         return _end(at, job, "end at its limit", as_=RunEnd.DOCUMENT_LIMIT)
@@ -172,7 +172,7 @@ def _finish(at: Pass, job: Any) -> bool:
 
 def is_quiet(at: Pass, job: Any) -> bool:
     """True if no document of an active job waits or is in progress. The job is a row with `id`, `run_no`, `kind`, `scan`."""
-    return not _is_run_left(at, job, below=_NEVER, question=_LEFT_OR_CLAIMED)
+    return not _is_run_left(at, job, below=_NEVER, statement=_LEFT_OR_CLAIMED)
 
 
 def has_more(at: Pass, job: Any) -> bool:
@@ -180,12 +180,12 @@ def has_more(at: Pass, job: Any) -> bool:
     return _is_run_left(at, job, below=_NEVER)
 
 
-def is_at_rest(at: Pass, job: Any) -> bool:
+def is_stopped_by_limit(at: Pass, job: Any) -> bool:
     """
     True if no document of an active job is in progress, and none can continue without another place of the document
     limit.
     """
-    return not _is_run_left(at, job, below=FIRST_FRESH, question=_LEFT_OR_CLAIMED)
+    return not _is_run_left(at, job, below=FIRST_FRESH, statement=_LEFT_OR_CLAIMED)
 
 
 def _end(at: Pass, job: Any, name: str, *, as_: RunEnd) -> bool:
@@ -201,13 +201,13 @@ def _notify_outputs(at: Pass, job: Any) -> bool:
     return True
 
 
-def _is_run_left(at: Pass, job: Any, *, below: int, question: LiteralString = _LEFT) -> bool:
+def _is_run_left(at: Pass, job: Any, *, below: int, statement: LiteralString = _LEFT) -> bool:
     """True if documents must be processed before the run ends. For a continuous job, true while it has documents."""
     continues = job.kind == Kind.CONTINUOUS
     facts = {"run": job.run_no, "below": below, "continues": continues, "rechecks": RECHECKED[job.scan]}
-    return _is_left(at, question, job, **facts)
+    return _is_left(at, statement, job, **facts)
 
 
-def _is_left(at: Pass, question: LiteralString, job: Any, **facts: object) -> bool:
-    row = at.connection.execute(question, {"job": job.id, "scope": at.scope, **facts}).fetchone()
+def _is_left(at: Pass, statement: LiteralString, job: Any, **facts: object) -> bool:
+    row = at.connection.execute(statement, {"job": job.id, "scope": at.scope, **facts}).fetchone()
     return bool(row and row[0])

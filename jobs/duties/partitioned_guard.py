@@ -50,7 +50,7 @@ def decide(at: Pass, job: Any, of_run: Mapping[str, Mapping[str, Any]], others: 
     """
     True if an operator must be asked about a run of all partitions; None if a partition has not counted yet.
 
-    The removals of all partitions are stored for the question to the operator.
+    The removals of all partitions are stored with the request for approval.
     """
     own = _of_run(job)
     if job.phase != Phase.ACTIVE or job.decided_run >= job.run_no or own is None:

@@ -65,7 +65,7 @@ _UPDATES: Final[Mapping[str, LiteralString]] = {
 
 def answer_round(at: Pass, placement: Placement, job: Any) -> Figures:
     """
-    Count the figures of a partition for a round of questions about the end of a run.
+    Count the figures of a partition for a round, in which the control partition decides whether a run has ended.
 
     A partition that is not quiet counts nothing, because its figures cannot prove the end of the run, and counting may
     be expensive: it may have sent millions of references.

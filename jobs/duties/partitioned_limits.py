@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, LiteralString
 
 from jobs.duties.context import Pass
-from jobs.duties.finish import has_more, is_at_rest
+from jobs.duties.finish import has_more, is_stopped_by_limit
 from jobs.lifecycle.job import Phase
 from jobs.partitions.facts import FactSender
 from jobs.partitions.placement import Placement
@@ -73,7 +73,7 @@ def confirmed(at: Pass, job: Any, *, sent: int | None) -> dict[str, Any] | None:
         "most": job.most,
         "free": round_down(job.most - job.admitted),
         "lacks": is_used and has_more(at, job),
-        "rests": is_used and is_at_rest(at, job),
+        "rests": is_used and is_stopped_by_limit(at, job),
     }
 
 

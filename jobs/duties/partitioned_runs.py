@@ -203,7 +203,7 @@ def _send_job(placement: Placement, job: Any, sender: FactSender) -> bool:
 
 def _decide_end(at: Pass, placement: Placement, job: Any, of_run: Mapping[str, Mapping[str, Any]]) -> tuple[Any, int]:
     """
-    If all partitions have answered this round of questions, decide whether the run has ended. Return the job, and the
+    If all partitions have answered in this round, decide whether the run has ended. Return the job, and the
     number of changes.
     """
     answered = [name for name, report in of_run.items() if report["round"] == job.round_no and "figures" in report]

@@ -27,6 +27,7 @@ from nodes.life.thread_activity import ThreadActivity
 
 _T = TypeVar("_T")
 
+# Pauses before a function is run again (seconds): the first one, and the usual longest one.
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 1.0
 # Seconds during which the drift of two clocks does not matter.
@@ -187,7 +188,7 @@ class DatabaseClock:
 
     Clocks of machines may differ by hours, so the clock of the database decides whether work is due. This clock is
     never ahead of the database, so no work starts too early. The answer of the database was its time at some moment
-    between the question and the arrival of the answer (Cristian's algorithm, 1989). This clock assumes the latest of
+    between the query and the arrival of the answer (Cristian's algorithm, 1989). This clock assumes the latest of
     these moments, the arrival, or a later time that earlier answers prove. So a slow network or server makes this clock
     late by at most its delay.
     """

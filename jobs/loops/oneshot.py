@@ -45,6 +45,7 @@ from nodes.membership.clock_jumps import notice_jump
 from nodes.settings.node_settings import NODE_TIMEOUT
 from nodes.settings.running import current
 
+# Interval at which the state of the crawl is shown (seconds).
 _PROGRESS: Final = 0.5
 # Interval of checks of the job (seconds), in case a notification of a change was lost.
 _CHECK_INTERVAL: Final = 1.0

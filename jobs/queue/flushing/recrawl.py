@@ -19,7 +19,7 @@ from jobs.connectors.repository.base import ScheduleBounds
 from jobs.lifecycle.document import Action
 
 _SHARE_OF_AGE: Final = 0.5
-# Longest wait (seconds). A longer one would exceed the calendar.
+# Longest wait. A longer one would exceed the calendar.
 _FOREVER: Final = dt.timedelta(days=365 * 1000)
 ANY_TIME: Final = ScheduleBounds()
 

@@ -19,7 +19,7 @@ JOIN_CURSORS: Final[LiteralString] = """
 LEFT JOIN unnest(%(cursor_seeds)s::bigint[], %(cursor_ahead)s::timestamptz[], %(cursor_others)s::timestamptz[])
        AS cursors(seed_id, ahead, others) ON cursors.seed_id = seed.id"""
 
-# Largest difference (seconds) by which another process may write a ready moment in the past.
+# Largest time by which the ready moments that another process writes may be in the past.
 _MARGIN: Final = dt.timedelta(seconds=5)
 # Interval of scans from the start (seconds).
 _FROM_THE_START: Final = 5.0

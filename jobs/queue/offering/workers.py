@@ -22,7 +22,7 @@ from jobs.queue.sql.low_water import LOWEST_BATCH
 _KNOWN_FOR: Final = dt.timedelta(seconds=1)
 # Age of a batch at which other workers may take it (`jobs.queue.take`), and a little more.
 _LATE: Final = dt.timedelta(milliseconds=300)
-# Least time between two looks for late batches.
+# Least time between two searches for late batches.
 _LATE_CHECK_INTERVAL: Final = dt.timedelta(milliseconds=250)
 # Least number of workers that are woken for batches without a preferred worker. If there are more such batches, one
 # worker is woken for each.
@@ -31,7 +31,7 @@ _FOR_OPEN: Final = 4
 _WORKERS: Final[LiteralString] = """
 SELECT id, capacity FROM nodes_node WHERE scope = %(scope)s AND kind = 'worker' AND status = 'running'
 """
-# The idlest workers that may take a batch that has become late since the last look, by their last heartbeats.
+# The idlest workers that may take a batch that has become late since the last search, by their last heartbeats.
 _IDLEST_WORKERS: Final[LiteralString] = f"""
 WITH late AS MATERIALIZED (
     SELECT preferred, tag FROM jobs_batch
