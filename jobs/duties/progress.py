@@ -19,8 +19,8 @@ from nodes.membership.fences import hold_term
 OF_THE_CLUSTER: Final[LiteralString] = f"%(scope)s = '{CLUSTER_SCOPE}'"
 JOBS_RUN: Final[LiteralString] = f"{OF_THE_CLUSTER} AND EXISTS (SELECT FROM jobs_job WHERE phase <> 'inactive')"
 
-# Pause after a read of the verdicts, in multiples of its duration, so that reads take at most 1 % of the manager's
-# time.
+# Pause after a read of the verdicts, in multiples of its duration, and the longest pause (seconds). Reads take at most
+# 1 % of the manager's time, unless one takes longer than 0.1 seconds.
 _REST: Final = 99
 _LONGEST_REST: Final = LONGEST_STEP - 5
 

@@ -1,5 +1,5 @@
 """
-Deleted jobs: their rows are kept as long as their documents, so that a deletion can be undone.
+Deleted jobs: their rows are kept as long as tombstones of documents, so that a deletion can be undone.
 
 A job is restored with its old id, stopped, and with its former seeds, windows and private policies.
 """
