@@ -128,8 +128,8 @@ def _find_old_subjects(connection: psycopg.Connection[Any], *, now: dt.datetime)
         conditions[subject.name] = []
         for table in subject.tables:
             if isinstance(table, Days):
-                # To find old partitions, the database's catalogue must be read, so only the cleaning itself looks for
-                # them.
+                # To find old partitions, the database's catalogue must be read, so only the cleaning itself does
+                # that.
                 conditions[subject.name].append("true")
             elif (days := table.days()) is not None:
                 name = f"before_{len(before)}"

@@ -73,7 +73,7 @@ def examples(at: Pass, job: Any) -> list[str]:
 
 
 def ask(at: Pass, job: Any, facts: Facts, examples: Sequence[str], *, reason: str = "") -> bool:
-    """End the run without its clean-up, and ask an operator; return True if the run ended."""
+    """End the run without its clean-up, and request an operator's approval; return True if the run ended."""
     thresholds = thresholds_of(job)
     # Hosts that lose too large a share come first, so that the limit of the list never cuts them off.
     hosts = [*hosts_that_lose_too_much(facts, thresholds), *facts.hosts]

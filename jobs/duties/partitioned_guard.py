@@ -36,7 +36,7 @@ def count_removals(at: Pass, job: Any) -> None:
 
 
 def ask(at: Pass, job: Any) -> bool:
-    """End the run without its clean-up, since the control partition asks an operator; return True if it ended."""
+    """End the run without its clean-up, since the control partition requests approval; return True if it ended."""
     removals = _of_run(job)
     facts = from_json(removals["facts"]) if removals else Facts(0, 0)
     placement = this_partition.placement()
@@ -48,7 +48,7 @@ def ask(at: Pass, job: Any) -> bool:
 
 def decide(at: Pass, job: Any, of_run: Mapping[str, Mapping[str, Any]], others: Sequence[str]) -> bool | None:
     """
-    True if an operator must be asked about a run of all partitions; None if a partition has not counted yet.
+    True if an operator must approve the removals of a run of all partitions; None if a partition has not counted yet.
 
     The removals of all partitions are stored with the request for approval.
     """

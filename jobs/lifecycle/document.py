@@ -15,7 +15,7 @@ from jobs.lifecycle.table import Owner, Transition, by_name
 
 
 class Stage(enum.IntEnum):
-    """The stage of a document. The numbers are those in the table."""
+    """The stage of a document. The numbers are stored in the database."""
 
     PENDING = 0
     ACTIVE = 1

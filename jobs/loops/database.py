@@ -27,9 +27,8 @@ from nodes.life.thread_activity import ThreadActivity
 
 _T = TypeVar("_T")
 
-# Pauses before a function is run again (seconds): the first one, and the usual longest one.
+# First pause before a function is run again (seconds). The pause doubles each time.
 _FIRST_PAUSE: Final = 0.1
-_LONGEST_PAUSE: Final = 1.0
 # Seconds during which the drift of two clocks does not matter.
 _CLOCK_IS_GOOD_FOR: Final = 10.0
 # Errors that a server sends before it closes a connection. The driver notices the end only at the next use.

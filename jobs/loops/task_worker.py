@@ -60,7 +60,7 @@ def run_task_worker(
         asking.run(
             lambda connection: roster.retire_lost(connection, dead_after=dt.timedelta.max), wait_at_most=wait_at_most
         )
-        # The cluster handles signals from here on, so a registered worker that is told to stop leaves the roster.
+        # The cluster handles signals from here on, so a registered worker that gets one leaves the roster.
         cluster = TaskCluster(
             sessions,
             worker=me.id,

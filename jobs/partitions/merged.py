@@ -53,7 +53,7 @@ _OF_THE_PARTITION: Final = (
     *(psycopg.errors.InvalidCatalogName, psycopg.errors.InsufficientPrivilege),
 )
 
-# The moment (of the monotonic clock) until which an address is not asked.
+# The moment (of the monotonic clock) until which an address gets no query.
 _silent_until: dict[str, float] = {}
 
 
@@ -105,9 +105,9 @@ def read_everywhere(
     Return the results of `own` in this partition and of `elsewhere` in each other partition, or only in the partitions
     `among`. Both run at the same time.
 
-    `elsewhere` is called with the name of the partition, in the language of the caller. Only the control partition asks
-    others. An answer may take `within` seconds, ANSWERS_WITHIN if that is None; a partition that opens no connection in
-    ANSWERS_WITHIN is silent in any case. An error of a query, or of its statement, is raised here.
+    `elsewhere` is called with the name of the partition, in the language of the caller. Only the control partition
+    queries others. An answer may take `within` seconds, ANSWERS_WITHIN if that is None; a partition that opens no
+    connection in ANSWERS_WITHIN is silent in any case. An error of a query, or of its statement, is raised here.
     """
     placement = this_partition.placement()
     if placement is None or not placement.is_control:
@@ -127,7 +127,7 @@ def read_everywhere(
 def change_elsewhere(change: Callable[[str], T]) -> Merged[T | None]:
     """
     Return the result of `change` in each other partition. Each partition has its own transaction. Only the control
-    partition asks others.
+    partition changes others.
 
     A silent partition may have made the change: its answer can be lost. An error of the change, or of its statement, is
     raised here.
@@ -146,7 +146,7 @@ def change_elsewhere(change: Callable[[str], T]) -> Merged[T | None]:
 
 def read_in(name: str, read: Callable[[], T], *, within: float | None = None) -> T:
     """
-    Return what `read` returns in the database of another partition. Only the control partition asks others.
+    Return what `read` returns in the database of another partition. Only the control partition queries others.
 
     Raises:
         Unknown: there is no other partition of this name.

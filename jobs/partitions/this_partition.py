@@ -1,4 +1,4 @@
-"""The partition of this process, as its settings say."""
+"""The partition of this process, according to its settings."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -97,7 +97,7 @@ class TrapCounts:
                 self._held[place] = job.run_no, self._held.get(place, (0, 0))[1] + 1
             return
         is_first = outcome.ending == Ending.INDEXED and not result.claimed.document.version
-        # A page without a text says nothing about new content.
+        # A page without a text is no evidence about new content.
         if not is_first or outcome.content is None or not outcome.content.text.strip():
             return
         host, address = bin_of(url), grouped(url)

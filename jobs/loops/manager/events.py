@@ -17,7 +17,7 @@ ASKS: Final[Asks] = MappingProxyType({_OWNS: "EXISTS (SELECT FROM jobs_throttleg
 
 
 class Events:
-    """Flags, one for each event. The thread that learns of an event sets its flag, and the next pass clears it."""
+    """Flags, one for each event. The thread that receives an event sets its flag, and the next pass clears it."""
 
     def __init__(self, *, scope: str) -> None:
         self._scope = scope

@@ -81,7 +81,7 @@ class ManagerFailed(Exception):
 
 
 class Manager:
-    """One manager node. `run` returns after the node was told to stop and has left the cluster."""
+    """One manager node. `run` returns after the node has left the cluster."""
 
     def __init__(
         self, *, dsn: Dsn, identity: NodeIdentity, settings: Effective, store: Coordination | None = None

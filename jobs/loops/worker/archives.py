@@ -155,7 +155,7 @@ class JobArchives(ArchiveRecords):
 
     @property
     def has_old_files(self) -> bool:
-        """True if a file is older than the setting allows. Any thread may ask."""
+        """True if a file is older than the setting allows. Any thread may call this."""
         most = current()[ARCHIVE_FILE_AGE].total_seconds()
         return any(time.monotonic() - written.opened_at >= most for written in list(self._open.values()))
 

@@ -81,7 +81,7 @@ class PacedBin:
 
     def wait(self, *, now: float, has_turn: bool) -> float:
         """
-        Return the seconds until a request may be admitted, or until the caller must ask again; 0 or less if the request
+        Return the seconds until a request may be admitted, or until the caller must call again; 0 or less if the request
         may be admitted now.
 
         `has_turn` is true for the first request of a document: it was counted when the document began, so only requests

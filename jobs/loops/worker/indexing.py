@@ -22,7 +22,7 @@ class Indexing:
         """
         Index texts, a few at a time, so that no flush waits long.
 
-        A busy worker writes texts, so it looks for them regularly, and once more when it becomes idle.
+        A busy worker writes texts, so it checks for them regularly, and once more when it becomes idle.
         """
         state = self._state
         while True:

@@ -64,8 +64,8 @@ SELECT DISTINCT wanted.output_id, wanted.hash
        NOT IN (SELECT * FROM unnest(%(leaving_hashes)s::uuid[], %(leaving_jobs)s::bigint[], %(leaving_outputs)s::bigint[]))
 """
 
-# Documents that an output may have according to their job, although no record says so: their claim was lost with its
-# worker. Later changes of the document do not matter.
+# Documents that an output may have according to their job, although they are in no record: their claim was lost with
+# its worker. Later changes of the document do not matter.
 _PERHAPS_HELD: Final[LiteralString] = """
 SELECT item.hash, item.job_id
   FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS leaving(hash, job_id)

@@ -64,7 +64,7 @@ class Upkeep:
             # sent them.
             self._state.indexes = True
         if not self._state.batches.documents:
-            # A busy worker looks for batches and texts by itself.
+            # A busy worker checks for batches and texts by itself.
             events |= {
                 work_conditions.BATCHES: self._state.may_find_work,
                 work_conditions.TEXTS: self._state.may_find_texts,
@@ -151,7 +151,7 @@ class Upkeep:
         moved = [job_id for job_id in self.moved_jobs if self._state.jobs.knows(job_id)]
         self.moved_jobs.clear()
         if moved and self._state.lacks_disk:
-            # A worker without room writes nothing, so it would never learn that an output has another disk now.
+            # A worker without room writes nothing, so it would never notice that an output has another disk now.
             self._state.writer.disk.forget_files()
         for job_id in moved:
             await self._state.read_job(job_id)

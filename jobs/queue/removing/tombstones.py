@@ -23,7 +23,7 @@ TAKEN_AWAY: Final = "output taken away"
 DROPPED: Final = "dropped"
 # The cause for documents that a stage of the pipeline refuses for an output. They belong to the run of their job.
 REFUSED: Final = "refused"
-# The cause for documents that a verification removed from an output, because no record says that they are there.
+# The cause for documents that a verification removed from an output, because they are in no record of this output.
 GHOST: Final = "ghost"
 # The cause for parts that left an output because their documents, which stay there, no longer have them.
 PART_LEFT: Final = "part left"
