@@ -94,7 +94,7 @@ def test_claimed_documents_of_an_ended_batch_are_found(crawl):
     Batch.objects.update(state="done")
 
     assert crawl.check()["claims"] >= 2
-    assert "that is done" in crawl.example("claims")
+    assert "which is done" in crawl.example("claims")
 
 
 def test_a_batch_of_a_long_lost_worker_is_found(crawl):
