@@ -161,10 +161,10 @@ def test_the_service_refuses_clients_without_a_token_and_ends_in_order(machine):
             assert running.get("/nowhere")[0] == 404
 
             with concurrent.futures.ThreadPoolExecutor(1) as threads:
-                asked = threads.submit(running.ask, "alice")
+                future = threads.submit(running.ask, "alice")
                 wait_until(lambda: b"requests_total 1.0" in figures(metrics))
                 running.process.send_signal(signal.SIGTERM)
-                assert asked.result()["hangs"]["status"] == "unreachable"
+                assert future.result()["hangs"]["status"] == "unreachable"
             assert running.process.wait(PATIENCE) == 0
 
 

@@ -193,12 +193,12 @@ def test_a_job_is_set_up_started_watched_paused_and_resumed_in_the_browser(brows
         page.get_by_role("button", name="Pause", exact=True).click()
         expect(cell(page, "status")).to_have_text("Paused", timeout=4000)
         expect(page.get_by_role("button", name="Pause", exact=True)).to_have_count(0)
-        asked = site.count_requests()
+        requests_before = site.count_requests()
         standing = amount(page, "processed")
 
         page.get_by_role("button", name="Resume", exact=True).click()
         wait_for(lambda: amount(page, "processed") > standing, saying="the crawl continues")
-        assert site.count_requests() > asked
+        assert site.count_requests() > requests_before
 
         # The buttons of the actions are at the arrows of the diagram.
         page.get_by_role("button", name="Abort", exact=True).click()

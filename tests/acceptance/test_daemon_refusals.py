@@ -46,16 +46,16 @@ def test_no_command_touches_the_database_of_a_newer_version(command, machine):
 
 
 def test_a_stopping_node_does_not_wait_for_a_lost_database():
-    asked = []
+    durations = []
     connection = WorkConnection(
         "host=127.0.0.1 port=1",
         node_id=uuid.uuid4(),
         timeout=dt.timedelta(seconds=10),
         longest_pause=dt.timedelta(seconds=1),
-        gives_up=lambda failing_for: asked.append(failing_for) or failing_for > 0.15,
+        gives_up=lambda failing_for: durations.append(failing_for) or failing_for > 0.15,
     )
 
     with pytest.raises(psycopg.OperationalError):
         connection.run(lambda _connection: None)
 
-    assert len(asked) > 1
+    assert len(durations) > 1

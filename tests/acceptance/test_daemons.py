@@ -198,13 +198,13 @@ def test_a_job_is_paused_resumed_aborted_and_deleted_while_it_runs(cluster, serv
     wait_for(lambda: site.count_requests() > 40, saying="the crawl is in progress")
     request_transition("pause")
     assert wait_for_pause(cluster.database, job) < 2 + 0.1
-    asked = site.lines
+    requests_before = site.lines
     last_beat_at = cluster.node_of(worker).heartbeat_at
     wait_for(
         lambda: (cluster.node_of(worker).heartbeat_at - last_beat_at).total_seconds() > 1,
         saying="the worker sends heartbeats for a second",
     )
-    assert site.lines == asked < 200
+    assert site.lines == requests_before < 200
 
     # Resume: the run reaches its exact end.
     request_transition("resume")
@@ -213,9 +213,9 @@ def test_a_job_is_paused_resumed_aborted_and_deleted_while_it_runs(cluster, serv
     assert refetches(site) == 0
 
     # Abort: documents that the run did not reach keep their state.
-    asked = site.lines
+    requests_before = site.lines
     cluster.start_job(job)
-    wait_for(lambda: site.count_requests() > asked + 40, saying="the second run is in progress")
+    wait_for(lambda: site.count_requests() > requests_before + 40, saying="the second run is in progress")
     request_transition("abort")
     assert cluster.wait_for_end(job) == "aborted"
     assert held_by(cluster.output) == site.documents

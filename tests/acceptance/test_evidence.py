@@ -76,8 +76,8 @@ def checked(capsys, evidence, log):
 
 
 def test_the_log_of_the_site_confirms_the_record_of_a_crawl(machine, tmp_path, settings, capsys):
-    asked = {"crawl.keep_evidence": 30, "crawl.user_agent": AGENT}
-    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **asked}
+    values = {"crawl.keep_evidence": 30, "crawl.user_agent": AGENT}
+    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **values}
     log, evidence, other = tmp_path / "access.log", tmp_path / "evidence.ndjson", tmp_path / "other"
     with psycopg.connect(database_dsn(), autocommit=True) as connection, log.open("w", buffering=1) as lines:
         main = Main(connection)
@@ -113,8 +113,8 @@ def test_the_log_of_the_site_confirms_the_record_of_a_crawl(machine, tmp_path, s
 
 
 def test_the_record_names_the_gap_that_a_killed_worker_left(machine, tmp_path, settings, capsys):
-    asked = {"crawl.keep_evidence": 30, "crawl.user_agent": AGENT}
-    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **asked}
+    values = {"crawl.keep_evidence": 30, "crawl.user_agent": AGENT}
+    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **values}
     log, evidence = tmp_path / "access.log", tmp_path / "evidence.ndjson"
     with psycopg.connect(database_dsn(), autocommit=True) as connection, log.open("w", buffering=1) as lines:
         main = Main(connection)

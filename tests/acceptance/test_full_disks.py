@@ -24,7 +24,7 @@ def test_a_crawl_pauses_below_the_limit_of_free_disk(cluster, serve):
     set_limit(100_000_000)
     reason = wait_for(lambda: Job.objects.get(pk=job.pk).reason, saying="the job shows a reason")
     wait_for(lambda: not cluster.database.rows(CLAIMED), saying="the worker has no claimed documents")
-    asked = site.lines
+    requests_before = site.lines
 
     assert "the limit (CRAWLCTL_FREE_DISK) is 100,000,000 MiB" in reason
     assert held_by(cluster.output) < site.documents
@@ -33,5 +33,5 @@ def test_a_crawl_pauses_below_the_limit_of_free_disk(cluster, serve):
 
     assert cluster.wait_for_end(job) == "finished"
     assert held_by(cluster.output) == site.documents
-    assert site.lines > asked
+    assert site.lines > requests_before
     assert Job.objects.get(pk=job.pk).reason == ""

@@ -38,7 +38,7 @@ def test_an_interrupted_crawl_reports_it_and_is_resumed_to_the_exact_end(machine
 
     crawl.send(signal.SIGINT)
     interrupted = ended(crawl)
-    asked = site.lines
+    requests_before = site.lines
     anew = ended(machine.start_crawl("--job", "site", output=output))
     resumed = ended(machine.start("crawl", "--resume", "--json"))
 
@@ -47,7 +47,7 @@ def test_an_interrupted_crawl_reports_it_and_is_resumed_to_the_exact_end(machine
     assert (interrupted.code, interrupted.facts["reason"]) == (130, "interrupted")
     assert interrupted.counts["waiting"] > 0
     assert interrupted.counts["processed"] < PAGES
-    assert asked < PAGES
+    assert requests_before < PAGES
     # Open requests had ended before, so no page is requested twice.
     assert (resumed.code, resumed.facts["reason"]) == (0, "finished")
     assert_exact(site.compare_first_crawl(held_by(output)))

@@ -244,11 +244,11 @@ def test_a_mistaken_limit_of_ten_bytes_a_second_ends_with_its_correction(machine
         lambda: LaneState.objects.filter(ready_at__gt=timezone.now() + dt.timedelta(minutes=5)).exists(),
         saying="the host waits for its limit of bytes",
     )
-    asked = site.count_requests()
+    requests_before = site.count_requests()
     policies.change(policy.pk, bytes_per_second=10_000_000, everywhere=True)
 
     wait_for(lambda: Job.objects.get(pk=job.pk).phase == "inactive", within=90, saying="the job has ended")
-    assert asked < 60 <= site.count_requests()
+    assert requests_before < 60 <= site.count_requests()
 
 
 def test_two_policies_keep_the_strictest_limits_of_a_shared_host(machine, serve):

@@ -139,11 +139,13 @@ def test_no_page_of_an_unchanged_manual_is_read_again(machine, served, tmp_path)
     output = tmp_path / "manual.jsonl"
     first = machine.crawl(f"{address}index.html", "--job", "manual", output=output)
     written = len(read_lines(output))
-    asked = len(log.read_text().splitlines())
+    requests_before = len(log.read_text().splitlines())
 
     second = machine.crawl("--job", "manual", output=output)
 
     assert (second.code, second.counts["unchanged"]) == (0, first.counts["indexed"])
     assert len(read_lines(output)) == written
-    statuses = Counter(line.split()[0] for line in log.read_text().splitlines()[asked:] if "robots.txt" not in line)
+    statuses = Counter(
+        line.split()[0] for line in log.read_text().splitlines()[requests_before:] if "robots.txt" not in line
+    )
     assert statuses == {"304": first.counts["indexed"] + first.counts["excluded"]}

@@ -41,15 +41,17 @@ def trap_urls(site, trap):
 def test_a_second_run_of_an_unchanged_site_writes_nothing_and_gets_only_304(machine, serve, output):
     site = serve(pages=150, hosts=2, traps=4)
     written = crawl_first(machine, site, output)
-    asked = site.lines
+    requests_before = site.lines
 
     crawl = machine.crawl("--job", "site", "--workers", 2, output=output)
 
     assert (crawl.code, crawl.facts["reason"]) == (0, "finished")
     assert read_lines(output, since=written) == []
-    assert {url for status, url in site.answers(since=asked) if status == 304} == site.documents
-    assert {url for status, url in site.answers(since=asked) if status == 404} == trap_urls(site, Trap.MISSING)
-    assert max(site.answers(since=asked).values()) == 1
+    assert {url for status, url in site.answers(since=requests_before) if status == 304} == site.documents
+    assert {url for status, url in site.answers(since=requests_before) if status == 404} == trap_urls(
+        site, Trap.MISSING
+    )
+    assert max(site.answers(since=requests_before).values()) == 1
     assert (crawl.counts["unchanged"], crawl.counts["indexed"], crawl.counts["deleted"]) == (150, 0, 0)
     assert crawl.codes["304"] == 150
 
@@ -60,7 +62,7 @@ def test_a_second_run_writes_changes_and_keeps_documents_below_a_failed_page(mac
     # The children of this page have no other link, so a parent mistaken for removed would remove them too.
     parent = site.plan.only_parents()[0]
     changes = site.revise(change=10, gone=8, broken=parent)
-    asked = site.lines
+    requests_before = site.lines
 
     crawl = machine.crawl("--job", "site", "--workers", 2, output=output)
 
@@ -70,7 +72,7 @@ def test_a_second_run_writes_changes_and_keeps_documents_below_a_failed_page(mac
     assert held_by(output) == site.documents
     assert (crawl.counts["indexed"], crawl.counts["deleted"]) == (len(changes.changed), len(gone))
     # Pages without a link are not requested. They leave the output because the run did not reach them.
-    assert not site.plan.urls(changes.gone_unlinked) & {request.url for request in site.requests(since=asked)}
+    assert not site.plan.urls(changes.gone_unlinked) & {request.url for request in site.requests(since=requests_before)}
 
 
 def test_narrowed_rules_prevent_requests_below_a_page_that_fails(machine, serve, output):
@@ -80,12 +82,12 @@ def test_narrowed_rules_prevent_requests_below_a_page_that_fails(machine, serve,
     parent = site.plan.only_parents()[0]
     refused, kept = site.plan.url(2 * parent + 1), site.plan.url(2 * parent + 2)
     site.revise(change=0, gone=0, broken=parent)
-    asked = site.lines
+    requests_before = site.lines
 
     crawl = machine.crawl("--job", "site", "--exclude", f"{re.escape(refused)}$", output=output)
 
     assert (crawl.code, crawl.codes["500"]) == (0, 1)
-    requested = {request.url for request in site.requests(since=asked)}
+    requested = {request.url for request in site.requests(since=requests_before)}
     assert (refused in requested, kept in requested) == (False, True)
     assert lines_by_action(output, since=written)["delete"] == {refused}
     assert held_by(output) == site.documents - {refused}
@@ -95,10 +97,10 @@ def test_a_worker_killed_between_writes_changes_no_written_document(machine, ser
     site = serve(pages=250, hosts=2, traps=0, latency_ms=40)
     written = crawl_first(machine, site, output)
     changes = site.revise(change=10, gone=8)
-    asked = site.lines
+    requests_before = site.lines
 
     crawl = machine.start_crawl("--job", "site", "--workers", 2, output=output)
-    wait_for(lambda: site.count_requests() > asked + 80, saying="the second run is half done")
+    wait_for(lambda: site.count_requests() > requests_before + 80, saying="the second run is half done")
     killed_worker = crawl.children()[0]
     at_work = f"""
         SELECT count(*) FROM nodes_node AS node JOIN jobs_batch AS batch ON batch.worker_id = node.id AND batch.state = 'sent'
@@ -113,7 +115,7 @@ def test_a_worker_killed_between_writes_changes_no_written_document(machine, ser
     found = lines_by_action(output, since=written, may_repeat=True)
     assert found == {"add": site.plan.urls(changes.changed), "delete": gone}
     assert held_by(output) == site.documents
-    requests = Counter(request.url for request in site.requests(since=asked))
+    requests = Counter(request.url for request in site.requests(since=requests_before))
     assert sum(times - 1 for times in requests.values()) <= 256
 
 

@@ -81,11 +81,11 @@ def test_outputs_keep_documents_of_a_denied_or_stopped_host(cluster, serve):
     cluster.start("runmanager", "runworker")
     job = cluster.make_job(site, min_gap=0.0)
     assert cluster.run(job) == "finished"
-    asked = site.lines
+    requests_before = site.lines
 
     deny_host(site)
     assert cluster.run(job) == "finished"
-    assert site.requests(since=asked) == []
+    assert site.requests(since=requests_before) == []
     assert held_by(cluster.output) == site.documents
 
     stopped = stop_host(site)
@@ -94,7 +94,7 @@ def test_outputs_keep_documents_of_a_denied_or_stopped_host(cluster, serve):
     wait_for(lambda: waiting(job) > 0, saying="the seed waits for the host")
     hosts.release(stopped.pk, made_by="ada", now=timezone.now())
     assert cluster.wait_for_end(job) == "finished"
-    assert len(site.requests(since=asked)) >= 30
+    assert len(site.requests(since=requests_before)) >= 30
     assert held_by(cluster.output) == site.documents
 
 
@@ -108,11 +108,11 @@ def test_all_waiting_documents_are_read_when_a_back_off_is_ended(cluster, serve)
     cluster.start_job(job)
     wait_for(lambda: Bin.objects.get(pk=bin_.pk).back_off_level, saying="the host backs off")
     wait_for(lambda: not BinState.objects.get(bin=bin_).open_turns, saying="no document of the host is handed out")
-    asked = site.count_requests()
+    requests_before = site.count_requests()
 
     hosts.end_back_off(bin_.pk, made_by="ada", now=timezone.now())
 
-    wait_for(lambda: site.count_requests() > asked, within=EFFECTIVE, saying="the host gets requests again")
+    wait_for(lambda: site.count_requests() > requests_before, within=EFFECTIVE, saying="the host gets requests again")
     assert cluster.wait_for_end(job) == "finished"
     assert [request.status for request in site.requests()].count(200) == 60
 
@@ -156,12 +156,12 @@ def test_a_scheduled_denial_closes_requests_and_documents_wait_for_its_end(clust
     policies.change(policy.pk, rules=[RuleWanted(denies=True, days=days)], everywhere=True)
     denied_at = time.monotonic()
     wait_for(lambda: not BinState.objects.filter(open_turns__gt=0).exists(), saying="no turn is open")
-    asked = site.count_requests()
+    requests_before = site.count_requests()
     line = read_host_statuses([BinState.objects.get(bin__name=host_of(site)).bin_id], now=timezone.now())[0]
 
     assert max(fetch.start for fetch in fetches(read_log(starts), read_log(ends))) < denied_at + EFFECTIVE
     assert line.verdict.cause == Cause.CLOSED
     policies.change(policy.pk, rules=[], everywhere=True)
     assert cluster.wait_for_end(job) == "finished"
-    assert site.count_requests() > asked
+    assert site.count_requests() > requests_before
     assert not [code for (_, code), amount in cluster.counted(job).items() if code == "DENIED" and amount]

@@ -59,7 +59,7 @@ def test_a_job_waits_for_its_disk_and_continues_by_itself(cluster, serve, tmp_pa
         reason = Job.objects.get(pk=job.pk).reason
         status = cluster.machine.start("status")
         assert status.wait() == 1
-        asked = site.lines
+        requests_before = site.lines
         repair()
 
         assert reason.startswith(f"Waiting for the disk of {disk}")
@@ -68,7 +68,7 @@ def test_a_job_waits_for_its_disk_and_continues_by_itself(cluster, serve, tmp_pa
         assert f"Waiting for the disk of {disk}" in status.out
         assert cluster.wait_for_end(job) == "finished"
         assert held_by(cluster.output) == site.documents
-        assert site.lines > asked
+        assert site.lines > requests_before
         assert_rows_agree_with_files()
 
 

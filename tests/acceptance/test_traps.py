@@ -37,11 +37,11 @@ def answer(path):
 @contextlib.contextmanager
 def site_with_calendar():
     """Serve the site, and yield its address and the paths of all requests."""
-    asked = []
+    requested = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            asked.append(self.path)
+            requested.append(self.path)
             text, links = answer(self.path)
             body = (text + "".join(f'<a href="{link}">more</a> ' for link in links)).encode()
             self.send_response(404 if self.path == "/robots.txt" else 200)
@@ -57,7 +57,7 @@ def site_with_calendar():
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
+        yield f"http://127.0.0.1:{server.server_port}", requested
     finally:
         server.shutdown()
         server.server_close()
@@ -66,7 +66,7 @@ def site_with_calendar():
 
 def test_an_endless_calendar_is_held_back_until_an_operator_decides(cluster):
     cluster.start("runmanager", "runworker")
-    with site_with_calendar() as (address, asked):
+    with site_with_calendar() as (address, requested):
         specification = {"trap_guard": "hold"}
         # The policy allows few open requests. Otherwise the worker would fetch documents that it took before the group
         # was held.
@@ -77,7 +77,7 @@ def test_an_endless_calendar_is_held_back_until_an_operator_decides(cluster):
 
         assert cluster.run(job) == "finished"
 
-        months = [path for path in asked if path.startswith("/calendar/")]
+        months = [path for path in requested if path.startswith("/calendar/")]
         assert len(months) <= 0.1 * MONTHS
         assert {f"{address}/articles/story-{number}" for number in range(ARTICLES)} <= held_by(cluster.output)
         suspect = TrapSuspect.objects.get(template="/calendar/{n}")
@@ -88,8 +88,8 @@ def test_an_endless_calendar_is_held_back_until_an_operator_decides(cluster):
         # After the release, the job reads the documents that were held back, and no longer suspects the group.
         released = traps.release(suspect.pk, made_by="a test", now=timezone.now())
         assert released.sent.documents == held
-        asked.clear()
+        requested.clear()
         assert cluster.run(job) == "finished"
 
-        assert len({path for path in asked if path.startswith("/calendar/")}) == MONTHS
+        assert len({path for path in requested if path.startswith("/calendar/")}) == MONTHS
         assert (Stage.DONE, "TRAP") not in cluster.counted(job)

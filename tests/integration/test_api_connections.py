@@ -238,8 +238,8 @@ def test_a_login_session_is_deleted_when_its_connection_changes(administrator):
 def test_the_history_of_a_source_is_cleared_on_request(administrator):
     address = f"{REPOSITORIES}{make_world().repository.pk}/"
 
-    asked = administrator.post(f"{address}clear-history/")
+    answer = administrator.post(f"{address}clear-history/")
 
-    assert asked.status_code == 202
-    assert asked.json()["clear_history_before"] is not None
+    assert answer.status_code == 202
+    assert answer.json()["clear_history_before"] is not None
     assert_problem(administrator.post(f"{REPOSITORIES}999/clear-history/"), 404, "not_found")

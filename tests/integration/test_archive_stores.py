@@ -216,16 +216,16 @@ def test_a_job_waits_while_too_many_files_are_not_stored_yet(crawl, stores, sett
         main.step(hold_jobs_with_archive)
 
     report()
-    held = Job.objects.get()
-    assert "not stored yet" in held.archive_hold
-    assert f"dir:{stores[1]} failed" in held.archive_hold
+    job = Job.objects.get()
+    assert "not stored yet" in job.archive_hold
+    assert f"dir:{stores[1]} failed" in job.archive_hold
     make_documents(crawl.lane, ["c"])
     assert crawl.claim() == {}
-    page = read_job_page(held.pk, now=NOON)
+    page = read_job_page(job.pk, now=NOON)
     assert page.verdict.cause == Cause.ARCHIVE
     assert "its archive is full" in sentence(page.verdict, now=NOON)
     (line,) = jobs_that_wait_for_stores(NOON)
-    assert (line.kind, line.since) == ("archive_is_full", held.archive_held_since)
+    assert (line.kind, line.since) == ("archive_is_full", job.archive_held_since)
 
     stores[1].mkdir()
     report()

@@ -214,18 +214,18 @@ def test_searched_and_ordered_lists_read_only_the_rows_they_show(queue, administ
     word = administrator.get(f"/api/v1/{things}/?ordering=-{newest}").json()["results"][0]["name"].split()[0]
 
     with django_connection.execute_wrapper(reader):
-        for asked in (
+        for query in (
             f"search={word}",
             f"search={word[:4]}",
             "search=nothing",
             f"ordering={newest}",
             f"ordering=-{newest}",
         ):
-            answer = administrator.get(f"/api/v1/{things}/?{asked}")
+            answer = administrator.get(f"/api/v1/{things}/?{query}")
 
             assert answer.status_code == 200, answer.content
-            assert bool(answer.json()["results"]) == (asked != "search=nothing"), asked
-            assert reader.excesses == [], asked
+            assert bool(answer.json()["results"]) == (query != "search=nothing"), query
+            assert reader.excesses == [], query
 
 
 def test_documents_are_found_by_their_address_among_many(administrator):

@@ -427,13 +427,13 @@ def test_forget_removes_documents_from_the_queue_and_not_from_outputs(site):
     never = QueueItem.objects.filter(identifier__contains="page").order_by("hash").first()
     QueueItem.objects.filter(hash=never.hash).update(indexed_before=False)
     IndexedDocument.objects.filter(hash=never.hash).delete()
-    held = IndexedDocument.objects.count()
+    indexed = IndexedDocument.objects.count()
 
     done = work(begin("forget", site.job_id, pattern="page"))
 
     assert done.changed == 1
     assert not QueueItem.objects.filter(hash=never.hash).exists()
-    assert IndexedDocument.objects.count() == held
+    assert IndexedDocument.objects.count() == indexed
 
 
 def test_removals_need_a_filter_and_an_administrator(crawl):
@@ -532,9 +532,9 @@ def test_an_open_page_follows_an_operation_to_its_end(crawl):
 
 def test_an_operation_is_shown_and_confirmed_on_pages(crawl):
     operator = client_of(OPERATOR)
-    asked = f"/jobs/{crawl.job.pk}/bulk/?operation=retry&codes=500"
+    address = f"/jobs/{crawl.job.pk}/bulk/?operation=retry&codes=500"
 
-    page = operator.get(asked)
+    page = operator.get(address)
     token = page.context["preview"].token
     answer = operator.post(f"/jobs/{crawl.job.pk}/bulk/start/", {"token": token}, format="multipart")
 

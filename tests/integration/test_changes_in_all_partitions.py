@@ -358,14 +358,14 @@ def test_removals_of_another_partition_are_listed_and_restored(control, removed_
 
     listed = operator.get(f"{address}removals/").json()
     page = operator.get(f"/jobs/{job.pk}/removals/")
-    asked = operator.post(f"{address}restore/", {}, format="json")
+    answer = operator.post(f"{address}restore/", {}, format="json")
     after = operator.get(f"{address}removals/").json()["restorations"]
 
     assert [(run["run_no"], run["documents"]) for run in listed["runs"]] == [(4, 2)]
     assert page.context["runs"][0]["documents"] == "2"
     assert "This page shows partition" not in page.content.decode()
-    assert asked.status_code == 202
-    assert (asked.json()["partition"], asked.json()["job"], asked.json()["run_no"]) == ("b", job.pk, 4)
+    assert answer.status_code == 202
+    assert (answer.json()["partition"], answer.json()["job"], answer.json()["run_no"]) == ("b", job.pk, 4)
     assert [(one["partition"], one["job"]) for one in after] == [("b", job.pk)]
     with in_partition_b():
         wanted = Restoration.objects.get()
@@ -393,10 +393,10 @@ def test_an_output_emptied_by_another_partition_is_restored_in_that_partition(
     job.outputs.remove(index)
 
     listed = administrator.get(f"/api/v1/jobs/{job.pk}/removals/").json()["outputs"]
-    asked = administrator.post(f"/api/v1/jobs/{job.pk}/restore/", {"output": index.pk}, format="json")
+    answer = administrator.post(f"/api/v1/jobs/{job.pk}/restore/", {"output": index.pk}, format="json")
 
     assert [(one["output"], one["documents"], one["was_taken_away"]) for one in listed] == [(index.pk, 1, True)]
-    assert (asked.status_code, asked.json()["output"], asked.json()["partition"]) == (202, index.pk, "b")
+    assert (answer.status_code, answer.json()["output"], answer.json()["partition"]) == (202, index.pk, "b")
     assert index in job.outputs.all()
     with in_partition_b():
         assert there_index in Job.objects.get(name="news").outputs.all()

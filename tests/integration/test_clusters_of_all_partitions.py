@@ -327,14 +327,14 @@ def test_the_page_of_a_job_ignores_answers_older_than_the_run_of_a_partition(job
     later = job.run_no + 1
     Job.objects.filter(pk=job.pk).update(run_no=later)
 
-    answers, asked = cached_jobs(job.pk, later, runs=False), []
+    answers, partitions = cached_jobs(job.pk, later, runs=False), []
     read = answers._read
-    answers._read = lambda name: asked.append(name) or read(name)
+    answers._read = lambda name: partitions.append(name) or read(name)
 
     read_job_page(job.pk, now=START)
     answers._reading["en"].join()
 
-    assert asked == ["b", "b"]
+    assert partitions == ["b", "b"]
 
 
 @pytest.mark.usefixtures("control")

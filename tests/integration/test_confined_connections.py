@@ -145,12 +145,12 @@ def test_a_path_that_now_leads_outside_of_the_root_is_not_written(root, tmp_path
 def test_directories_that_are_now_outside_of_the_roots_are_not_read(root, tmp_path, settings):
     stored = store_files(root)
     allow(settings, tmp_path / "another")
-    asked = SourceSettings(stored.configuration, seeds=[f"file://{root}/"], is_confined=stored.is_confined)
+    source = SourceSettings(stored.configuration, seeds=[f"file://{root}/"], is_confined=stored.is_confined)
 
     with pytest.raises(SeedingFailed, match="CRAWLCTL_FILE_ROOTS"):
-        FILE_SYSTEM.seed(asked, Seeding(), last_version="")
+        FILE_SYSTEM.seed(source, Seeding(), last_version="")
     with pytest.raises(ValueError, match="CRAWLCTL_FILE_ROOTS"):
-        FILE_SYSTEM.runtime().open(asked)
+        FILE_SYSTEM.runtime().open(source)
 
 
 def test_a_connection_made_by_a_local_command_is_confined_after_a_change(root, tmp_path):

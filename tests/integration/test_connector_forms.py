@@ -271,10 +271,13 @@ def test_the_history_of_a_source_is_cleared_only_after_a_confirmation(administra
         administrator.get(f"/admin/jobs/repositoryconnection/{source.pk}/change/").content.decode(),
     )
 
-    asked = administrator.get(address)
+    confirmation = administrator.get(address)
 
     source.refresh_from_db()
-    assert ("from the history and the reports" in asked.content.decode(), source.clear_history_before) == (True, None)
+    assert ("from the history and the reports" in confirmation.content.decode(), source.clear_history_before) == (
+        True,
+        None,
+    )
     administrator.post(address)
     source.refresh_from_db()
     assert source.clear_history_before is not None
@@ -286,11 +289,11 @@ def test_documents_of_an_output_change_only_after_a_confirmation(administrator, 
     page = administrator.get(f"/admin/jobs/outputconnection/{output.pk}/change/").content.decode()
     (address,) = re.findall(f'href="([^"]*{action}[^"]*)"', page)
 
-    asked = administrator.get(address)
+    confirmation = administrator.get(address)
 
     output.refresh_from_db()
     assert (
-        "again" in asked.content.decode() or "removes all content" in asked.content.decode(),
+        "again" in confirmation.content.decode() or "removes all content" in confirmation.content.decode(),
         getattr(output, noted_in),
     ) == (
         True,

@@ -479,8 +479,8 @@ def test_the_last_hash_is_public_if_the_figures_of_the_host_are_public(
     connection, main, worker, begin, host, settings, client
 ):
     recorded(connection, main, worker, begin)
-    asked = {"webmasters.pages": True, "webmasters.shown": (HOST,)}
-    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **asked}
+    values = {"webmasters.pages": True, "webmasters.shown": (HOST,)}
+    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **values}
 
     page = client.get(f"/webmasters/{HOST}/").content.decode()
     shown = client.get(f"/api/v1/webmasters/{HOST}/").json()["figures"]

@@ -70,8 +70,8 @@ async def process(
         failing_for=0.0,
         carried=carried,
     )
-    asked = SourceSettings({"allow_private_networks": True}, specification, seeds=[site.url("/feed")])
-    connector = FeedConnector(entries_wanted(asked), feeds=feeds or ReadsHere(), fetcher=fetcher, robots=RobotsTable())
+    source = SourceSettings({"allow_private_networks": True}, specification, seeds=[site.url("/feed")])
+    connector = FeedConnector(entries_wanted(source), feeds=feeds or ReadsHere(), fetcher=fetcher, robots=RobotsTable())
     activity = Activity(document, configuration)
     await connector.process(document, activity, FreePace())
     return activity.outcome

@@ -234,16 +234,16 @@ async def test_a_file_has_the_access_of_its_permissions_and_folders(crawl):
 async def test_changed_permissions_alone_write_a_file_again(crawl):
     file = crawl.write("a/b.txt")
     file.chmod(0o640)
-    asked = {"configuration": {"access": "folders"}}
-    first = await crawl.process("a/b.txt", **asked)
-    again = await crawl.process("a/b.txt", before=first, **asked)
+    fields = {"configuration": {"access": "folders"}}
+    first = await crawl.process("a/b.txt", **fields)
+    again = await crawl.process("a/b.txt", before=first, **fields)
     at = file.stat().st_mtime_ns
 
     file.chmod(0o600)
-    narrowed = await crawl.process("a/b.txt", before=again, **asked)
+    narrowed = await crawl.process("a/b.txt", before=again, **fields)
     file.parent.chmod(0o700)
-    closed = await crawl.process("a/b.txt", before=narrowed, **asked)
-    last = await crawl.process("a/b.txt", before=closed, **asked)
+    closed = await crawl.process("a/b.txt", before=narrowed, **fields)
+    last = await crawl.process("a/b.txt", before=closed, **fields)
 
     assert file.stat().st_mtime_ns == at
     assert [one.code for one in (first, again, narrowed, closed, last)] == ["OK", "UNCHANGED", "OK", "OK", "UNCHANGED"]
@@ -319,8 +319,8 @@ async def test_forbidden_documents_fail_and_stay_in_the_outputs(crawl):
 
 async def test_a_forbidden_file_leaves_the_outputs_if_permissions_are_read(crawl, monkeypatch):
     file = crawl.write("a.txt")
-    asked = {"configuration": {"access": "files"}}
-    first = await crawl.process("a.txt", **asked)
+    fields = {"configuration": {"access": "files"}}
+    first = await crawl.process("a.txt", **fields)
     real = os.open
 
     def refused(name, *arguments, **more):
@@ -329,7 +329,7 @@ async def test_a_forbidden_file_leaves_the_outputs_if_permissions_are_read(crawl
         return real(name, *arguments, **more)
 
     monkeypatch.setattr(tree_module.os, "open", refused)
-    outcome = await crawl.process("a.txt", before=first, **asked)
+    outcome = await crawl.process("a.txt", before=first, **fields)
 
     assert (outcome.code, outcome.ending, outcome.removes) == ("FORBIDDEN", Ending.EXCLUDED, True)
     # A folder that cannot be listed keeps its links.
@@ -480,10 +480,10 @@ def test_the_status_of_a_connection_names_a_missing_root(tmp_path):
 
 
 def test_a_run_does_not_start_while_the_root_is_missing(tmp_path):
-    asked = SourceSettings(configuration={"roots": [str(tmp_path / "x")]}, seeds=[f"file://{tmp_path}/x/y"])
+    source = SourceSettings(configuration={"roots": [str(tmp_path / "x")]}, seeds=[f"file://{tmp_path}/x/y"])
 
     with pytest.raises(SeedingFailed, match="No such file"):
-        FILE_SYSTEM.seed(asked, Seeding(), last_version="")
+        FILE_SYSTEM.seed(source, Seeding(), last_version="")
 
 
 async def test_a_file_has_its_owner_and_date_as_metadata(crawl):

@@ -49,10 +49,10 @@ def test_after_a_lost_session_the_login_leads_back_to_the_page_with_the_form(cli
     sent = client.post(
         f"/jobs/{job.pk}/transition/", {"transition": "start"}, headers={"Referer": f"http://testserver{page}"}
     )
-    asked = client.get(sent["Location"])
-    logged_in = client.post("/login/", {"username": "otto", "password": PASSWORD, "next": asked.context["next"]})
+    confirmation = client.get(sent["Location"])
+    logged_in = client.post("/login/", {"username": "otto", "password": PASSWORD, "next": confirmation.context["next"]})
 
-    assert "Your session had ended, so nothing was changed." in asked.content.decode()
+    assert "Your session had ended, so nothing was changed." in confirmation.content.decode()
     assert logged_in["Location"] == page
     assert Job.objects.get().phase == "inactive"
 

@@ -173,8 +173,8 @@ class Crawl:
         return {item.identifier.rpartition("/")[2] for item in items}
 
     def indexed(self):
-        held = set(IndexedDocument.objects.values_list("hash", flat=True))
-        return {name for name in NAMES if hash_of(name) in held}
+        hashes = set(IndexedDocument.objects.values_list("hash", flat=True))
+        return {name for name in NAMES if hash_of(name) in hashes}
 
 
 def name_of(claimed):

@@ -175,11 +175,11 @@ def test_after_a_missing_answer_the_work_uses_a_new_connection(proxy, dsn):
     proxy.cut()
 
     with ThreadPoolExecutor(1) as thread:
-        asked = thread.submit(patient.run, lambda mine: mine.execute("SELECT 2").fetchone())
+        future = thread.submit(patient.run, lambda mine: mine.execute("SELECT 2").fetchone())
         wait_until(lambda: proxy.connections > 1)
         proxy.heal()
 
-        assert asked.result(10) == (2,)
+        assert future.result(10) == (2,)
     patient.close()
 
 
@@ -196,11 +196,11 @@ def test_a_stop_ends_the_wait_for_an_answer(proxy, dsn):
     proxy.cut()
 
     with ThreadPoolExecutor(1) as thread:
-        asked = thread.submit(work.run, lambda mine: mine.execute("SELECT 2"))
+        future = thread.submit(work.run, lambda mine: mine.execute("SELECT 2"))
         stops.append("now")
 
         with pytest.raises(psycopg.OperationalError, match="has not answered for"):
-            asked.result(10)
+            future.result(10)
 
 
 def test_a_session_that_ended_with_its_idle_transaction_is_opened_again(work, connection):

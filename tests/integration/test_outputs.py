@@ -157,9 +157,9 @@ def dropped(connection, worker):
 
 def texts() -> dict[str, str]:
     """Check that the record agrees with the search output. Return the texts in this output."""
-    held = {(row.hash, row.output_id): row for row in IndexedDocument.objects.filter(output__connector="search")}
+    indexed = {(row.hash, row.output_id): row for row in IndexedDocument.objects.filter(output__connector="search")}
     documents = {(row.hash, row.output_id): row for row in SearchDocument.objects.all()}
-    assert held.keys() == documents.keys()
+    assert indexed.keys() == documents.keys()
     return {row.url: row.text for row in documents.values()}
 
 

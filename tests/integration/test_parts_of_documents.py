@@ -204,9 +204,9 @@ def test_a_lost_part_is_found_and_its_document_read_again(site, settings, tmp_pa
     done = verbs.verify_output(site.search, repairs=True, made_by="a test")
     fault = OutputFault.objects.get(verification=done)
     assert (fault.kind, fault.identifier, fault.result) == ("missing", f"{url_of('page1')}#a", "read again")
-    asked = site.world.asked("page1")
+    requests_before = site.world.asked("page1")
     site.run()
-    assert site.world.asked("page1") == asked + 1
+    assert site.world.asked("page1") == requests_before + 1
     assert texts(site) == {"": "letter", "#a": "apples", "#b": "pears"}
     assert_is_sound(site)
 

@@ -142,14 +142,14 @@ def test_a_changed_stage_writes_only_to_the_outputs_behind_it(site):
     site.change(label, outputs={site.search: "source"})
     site.run()
     before = dict(SearchDocument.objects.values_list("url", "written_at"))
-    lines, asked = len(site.written), site.asked()
+    lines, requests_before = len(site.written), site.asked()
 
     site.change({**label, "settings": {"set": ["site = public"]}}, outputs={site.search: "source"})
     site.cluster.let_pass(60)
     site.run()
 
     # Everything was read again, and only the file was written.
-    assert site.asked() - asked == 6
+    assert site.asked() - requests_before == 6
     assert len(site.written) - lines == 6
     assert dict(SearchDocument.objects.values_list("url", "written_at")) == before
     later = Activity.objects.filter(activity="document ingest").order_by("-pk")[:6]

@@ -42,12 +42,12 @@ def test_the_proxy_forwards_to_the_database_and_counts_connections(proxy, throug
 
 def test_a_connection_through_a_cut_proxy_hangs_until_the_proxy_heals(proxy, through):
     proxy.cut()
-    asked = through("SELECT 1")
-    assert hangs(asked)
+    future = through("SELECT 1")
+    assert hangs(future)
 
     proxy.heal()
 
-    assert asked.result(10) == (1,)
+    assert future.result(10) == (1,)
 
 
 def test_a_slow_proxy_delays_both_directions_until_the_proxy_heals(proxy, through):
@@ -90,18 +90,18 @@ def test_a_cut_proxy_can_refuse_new_connections_and_keeps_its_port(proxy, throug
 def test_the_server_still_works_if_only_its_answers_are_cut(proxy, through, connection):
     proxy.cut(Direction.ANSWERED)
 
-    asked = through("INSERT INTO nodes_mainterm (scope, since) VALUES ('one-way', now()) RETURNING scope")
+    future = through("INSERT INTO nodes_mainterm (scope, since) VALUES ('one-way', now()) RETURNING scope")
 
     wait_until(lambda: count(connection, "one-way") == 1)
-    assert hangs(asked)
+    assert hangs(future)
 
 
 def test_the_server_receives_nothing_if_only_requests_are_cut(proxy, through, connection):
     proxy.cut(Direction.ASKED)
 
-    asked = through("INSERT INTO nodes_mainterm (scope, since) VALUES ('one-way', now()) RETURNING scope")
+    future = through("INSERT INTO nodes_mainterm (scope, since) VALUES ('one-way', now()) RETURNING scope")
 
-    assert hangs(asked)
+    assert hangs(future)
     assert count(connection, "one-way") == 0
 
 
@@ -117,14 +117,14 @@ def test_killing_the_connections_of_a_proxy_still_accepts_new_connections(proxy,
 
 def test_killing_ends_a_hanging_process_and_loses_its_requests(proxy, through, connection):
     proxy.cut()
-    asked = through("INSERT INTO nodes_mainterm (scope, since) VALUES ('lost', now()) RETURNING scope")
-    assert hangs(asked)
+    future = through("INSERT INTO nodes_mainterm (scope, since) VALUES ('lost', now()) RETURNING scope")
+    assert hangs(future)
 
     proxy.kill()
     proxy.heal()
 
     with pytest.raises(psycopg.OperationalError):
-        asked.result(10)
+        future.result(10)
     assert count(connection, "lost") == 0
 
 

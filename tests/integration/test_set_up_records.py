@@ -219,9 +219,9 @@ def test_only_failed_documents_among_the_selected_ones_are_retried(operator):
     other = make_documents(job, 1, host="other.test", outcome=Outcome.FAILED, result_code="500")
 
     keys = [key_of(document) for document in (*failed, done)]
-    asked = act(operator, QUEUE, "retry_selected", *keys, sure=False)
-    assert failed[0].identifier in text_of(asked)
-    assert done.identifier not in text_of(asked)
+    confirmation = act(operator, QUEUE, "retry_selected", *keys, sure=False)
+    assert failed[0].identifier in text_of(confirmation)
+    assert done.identifier not in text_of(confirmation)
     assert QueueItem.objects.filter(stage=Stage.PENDING).count() == 0
     retried = act(operator, QUEUE, "retry_selected", *keys)
 

@@ -128,35 +128,35 @@ def crawl(site, *, etags=None):
 
 
 def test_an_exact_crawl_is_found_exact_by_the_site_log(site):
-    held = crawl(site)
+    etags = crawl(site)
 
     site.control("flush")
-    report = compare(log=site.log, expectation=expect_first_crawl(site.plan), indexed_urls=held)
+    report = compare(log=site.log, expectation=expect_first_crawl(site.plan), indexed_urls=etags)
 
     assert report.is_exact, (report.missing, report.extra)
     assert report.expected == report.fetched == report.indexed == 200
 
 
 def test_a_second_crawl_gets_304_for_every_page(site):
-    held = crawl(site)
+    etags = crawl(site)
     lines = site.control("flush")["log_lines"]
 
-    crawl(site, etags=held)
+    crawl(site, etags=etags)
 
     site.control("flush")
-    report = compare(log=site.log, expectation=expect_next_crawl(site.plan), indexed_urls=held, skip=lines)
+    report = compare(log=site.log, expectation=expect_next_crawl(site.plan), indexed_urls=etags, skip=lines)
     assert report.is_exact, (report.missing, report.extra)
 
 
 def test_a_crawl_after_a_revision_sees_exactly_the_plan(site):
-    held = crawl(site)
+    etags = crawl(site)
     answer = site.control("set?revision=1&change=10&gone=4")
     revised = site.plan.at_revision(1, Revision(change=10, gone=4))
 
-    held = crawl(site, etags=held)
+    etags = crawl(site, etags=etags)
 
     site.control("flush")
-    report = compare(log=site.log, expectation=expect_next_crawl(revised), indexed_urls=held, skip=answer["log_lines"])
+    report = compare(log=site.log, expectation=expect_next_crawl(revised), indexed_urls=etags, skip=answer["log_lines"])
     assert report.is_exact, (report.missing, report.extra)
     (changes,) = revised.changes
     assert {name: answer[name] for name in changes._fields} == {

@@ -389,9 +389,9 @@ def test_many_tasks_are_counted_before_they_are_cancelled(operator):
         schedule(group="mail")
     schedule()
 
-    asked = operator.get("/tasks/scheduled/cancel/?group=mail")
-    assert "3 tasks match." in text_of(asked)
-    assert len(keys_of(asked)) == 3
+    confirmation = operator.get("/tasks/scheduled/cancel/?group=mail")
+    assert "3 tasks match." in text_of(confirmation)
+    assert len(keys_of(confirmation)) == 3
     assert Task.objects.count() == 4
     done = operator.post("/tasks/scheduled/cancel/?group=mail", follow=True)
 
@@ -404,8 +404,8 @@ def test_many_tasks_are_counted_before_they_run_again(operator):
     archive(3, why="tried-too-many-times")
     archive(2)
 
-    asked = operator.get("/tasks/archived/reschedule/?why=tried-too-many-times")
-    assert "3 tasks match." in text_of(asked)
+    confirmation = operator.get("/tasks/archived/reschedule/?why=tried-too-many-times")
+    assert "3 tasks match." in text_of(confirmation)
     assert not Task.objects.exists()
     operator.post("/tasks/archived/reschedule/?why=tried-too-many-times")
 
@@ -418,10 +418,10 @@ def test_tasks_beyond_the_limit_of_a_request_are_reported(operator, monkeypatch)
     for _ in range(3):
         schedule(group="mail")
 
-    asked = operator.get("/tasks/scheduled/cancel/?group=mail")
+    confirmation = operator.get("/tasks/scheduled/cancel/?group=mail")
     operator.post("/tasks/scheduled/cancel/?group=mail")
 
-    assert "More than 2 tasks match. The first 2 are changed." in text_of(asked)
+    assert "More than 2 tasks match. The first 2 are changed." in text_of(confirmation)
     assert Task.objects.count() == 1
 
 

@@ -129,14 +129,14 @@ def test_documents_that_a_clean_up_removed_are_restored_unchanged(site, file):
     site.run()
     lost = set(site.pages[5:])
     assert site.held == site.everything - lost
-    asked = len(site.world.log())
+    requests_before = len(site.world.log())
 
     done = bring_back(site)
 
     assert (done.restored, done.unread, done.refused) == (25, 0, "")
     assert site.held == site.everything
     assert held_by(file) == {f"scripted://here/{name}" for name in site.everything}
-    assert len(site.world.log()) == asked
+    assert len(site.world.log()) == requests_before
     assert_is_sound(site)
 
 
@@ -317,7 +317,7 @@ def restore_output(site, output):
 @pytest.mark.parametrize("at_once", [7, 500])
 def test_an_output_that_was_cleared_comes_back_byte_by_byte(site, file, monkeypatch, at_once):
     monkeypatch.setattr("jobs.queue.removing.clear_output._AT_ONCE", at_once)
-    before, lines, asked = Snapshot(site), read_lines(file), len(site.world.log())
+    before, lines, requests_before = Snapshot(site), read_lines(file), len(site.world.log())
     other = OutputConnection.objects.get(connector="jsonl")
     for output in (site.search, other):
         clear(site, output)
@@ -338,7 +338,7 @@ def test_an_output_that_was_cleared_comes_back_byte_by_byte(site, file, monkeypa
     written = {line["url"]: line for line in lines}
     last = {line["url"]: line for line in read_lines(file)}
     assert last == written
-    assert len(site.world.log()) == asked
+    assert len(site.world.log()) == requests_before
     assert_is_sound(site)
 
 

@@ -297,9 +297,9 @@ def test_workers_hold_an_accepted_group_back_until_the_run_ends(running, connect
 
     traps.accept(suspect.pk, made_by="operator", now=timezone.now())
 
-    held = quarantine_of(connection, running)
-    assert held.group_of(url, host=HOST) == "/calendar/{n}"
-    assert (held.group_of(other, host=HOST) is not None) == (mode == "hold")
+    quarantine = quarantine_of(connection, running)
+    assert quarantine.group_of(url, host=HOST) == "/calendar/{n}"
+    assert (quarantine.group_of(other, host=HOST) is not None) == (mode == "hold")
     end_run(running)
     after = quarantine_of(connection, running)
     assert after is None or after.group_of(url, host=HOST) is None

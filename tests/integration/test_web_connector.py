@@ -242,8 +242,8 @@ async def test_a_page_is_requested_conditionally_if_the_outputs_hold_it(fetcher)
 
     assert (outcome.ending, outcome.code, outcome.references) == (Ending.UNCHANGED, "304", None)
     assert (outcome.version, outcome.validators) == (first.version, first.validators)
-    asked = site.requests[1].headers
-    assert (asked["if-none-match"], asked["if-modified-since"]) == ('"1"', "yesterday")
+    headers = site.requests[1].headers
+    assert (headers["if-none-match"], headers["if-modified-since"]) == ('"1"', "yesterday")
     assert "if-none-match" not in site.requests[2].headers
     assert (elsewhere.ending, elsewhere.code) == (Ending.FAILED, "PROTOCOL")
 

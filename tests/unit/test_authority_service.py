@@ -241,13 +241,13 @@ async def test_equal_concurrent_questions_are_asked_once(systems):
     may_answer = asyncio.Event()
     scripted = Scripted(waits=may_answer.wait)
     service = service_of(systems, [scripted], lifetime=0)
-    asked = [asyncio.ensure_future(service.ask({"": "alice"})) for _ in range(50)]
+    futures = [asyncio.ensure_future(service.ask({"": "alice"})) for _ in range(50)]
     # In a few steps of the event loop, each question reaches the connection, or waits for the same answer.
     for _ in range(20):
         await asyncio.sleep(0)
 
     may_answer.set()
-    answers = await asyncio.gather(*asked)
+    answers = await asyncio.gather(*futures)
 
     assert scripted.asked == ["alice"]
     assert {one.access.tokens for (one,) in answers} == {("token of alice",)}

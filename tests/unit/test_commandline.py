@@ -28,9 +28,9 @@ print(gc.isenabled(), gc.get_freeze_count() > 10_000)
 
 
 def test_a_command_collects_garbage_only_among_its_own_objects():
-    asked = subprocess.run([sys.executable, "-c", ASKING], cwd=ROOT, capture_output=True, text=True, check=True)
+    process = subprocess.run([sys.executable, "-c", ASKING], cwd=ROOT, capture_output=True, text=True, check=True)
 
-    assert asked.stdout.splitlines()[-1] == "True True"
+    assert process.stdout.splitlines()[-1] == "True True"
 
 
 def test_an_unknown_setting_is_named_with_a_similar_one():
@@ -61,23 +61,23 @@ def test_an_unknown_setting_is_named_with_a_similar_one():
     ],
 )
 def test_a_command_names_an_unknown_object_in_one_line(arguments, says):
-    asked = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "manage.py", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
     )
 
-    assert asked.returncode == 2
-    assert asked.stderr.startswith(says)
-    assert asked.stderr.count("\n") == 1
+    assert process.returncode == 2
+    assert process.stderr.startswith(says)
+    assert process.stderr.count("\n") == 1
 
 
 def test_a_command_with_an_unusable_setting_names_the_setting():
     environment = {**os.environ, "DATABASE_URL": "mysql://here"}
-    asked = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "manage.py", "serve"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
 
-    assert asked.returncode == 2
-    assert asked.stderr.startswith("DATABASE_URL must begin with postgresql://")
+    assert process.returncode == 2
+    assert process.stderr.startswith("DATABASE_URL must begin with postgresql://")
 
 
 def test_changes_by_a_user_without_a_name_are_recorded_with_the_user_id(monkeypatch):
@@ -92,9 +92,9 @@ def test_changes_by_a_user_without_a_name_are_recorded_with_the_user_id(monkeypa
 
 @each_row("word", ["--version", "version"])
 def test_the_version_is_that_of_crawlctl(word):
-    asked = subprocess.run([sys.executable, "manage.py", word], cwd=ROOT, capture_output=True, text=True, check=True)
+    process = subprocess.run([sys.executable, "manage.py", word], cwd=ROOT, capture_output=True, text=True, check=True)
 
-    assert asked.stdout == f"{__version__}\n"
+    assert process.stdout == f"{__version__}\n"
 
 
 @pytest.mark.parametrize(("given", "directory"), [("/data", "/data/crawlctl"), ("data", "~/.local/share/crawlctl")])

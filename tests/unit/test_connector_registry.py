@@ -107,6 +107,6 @@ def test_fields_are_checked_for_a_connector_that_checks_nothing(configuration, s
 
 
 def test_input_is_read_by_the_types_of_the_fields():
-    asked = SourceSettings(configuration={"place": "x", "most": 2}, specification={"share": 1})
+    source = SourceSettings(configuration={"place": "x", "most": 2}, specification={"share": 1})
 
-    assert asked.read(Careless()) == {"place": "x", "most": 2, "share": 1.0}
+    assert source.read(Careless()) == {"place": "x", "most": 2, "share": 1.0}

@@ -91,7 +91,7 @@ async def test_a_rehearsal_refuses_addresses_by_the_same_rules_as_a_worker(scope
     paths = ["", "x", "dir/", "dir/1", "directory"]
     urls = [f"http://{host}/{path}" for host in HOSTS for path in paths]
     for _ in range(20):
-        asked = SourceSettings(
+        source = SourceSettings(
             specification={
                 "scope": scope,
                 "include": chance.sample(PATTERNS, chance.randrange(2)),
@@ -100,7 +100,7 @@ async def test_a_rehearsal_refuses_addresses_by_the_same_rules_as_a_worker(scope
             seeds=chance.sample(urls, 2),
             redirects=[(chance.choice(urls), chance.choice(urls))],
         )
-        worker, rules = runtime.open(asked), WEB.rules(asked)
+        worker, rules = runtime.open(source), WEB.rules(source)
 
         assert [rules.why_not(url) is None for url in urls] == [worker._scope.admits(url) for url in urls]
     await runtime.close()
@@ -109,9 +109,9 @@ async def test_a_rehearsal_refuses_addresses_by_the_same_rules_as_a_worker(scope
 def test_a_document_with_a_dropped_parameter_leaves_unless_it_is_a_seed():
     documents = known("http://a.example/x?sid=1", "http://a.example/x?sid=2", "http://a.example/y?id=1&SID=3")
 
-    asked = SourceSettings(specification={"drop_parameters": ["sid"]}, seeds=["http://a.example/x?sid=2"])
+    source = SourceSettings(specification={"drop_parameters": ["sid"]}, seeds=["http://a.example/x?sid=2"])
 
-    found = sort_documents(documents, WEB.rules(asked))
+    found = sort_documents(documents, WEB.rules(source))
 
     assert found.admitted.keys() == {key("http://a.example/x?sid=2")}
     assert found.refused_keys == [key("http://a.example/x?sid=1"), key("http://a.example/y?id=1&SID=3")]

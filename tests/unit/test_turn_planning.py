@@ -360,14 +360,16 @@ def test_all_turns_of_a_limited_parent_go_to_one_worker():
     turns, _ = plan_under(seen_parent(gap=0.5), *below(1, 2, 3, gap=1.0))
 
     assert {(turn.worker, turn.together) for turn in turns} == {(None, ADDRESS)}
-    held = seen_parent(gap=0.5, workers=frozenset({WORKER}), open_documents=3, open_requests=4)
-    assert {(turn.worker, turn.together) for turn in plan_under(held, *below(1, 2, 3, gap=1.0))[0]} == {(WORKER, None)}
+    parent = seen_parent(gap=0.5, workers=frozenset({WORKER}), open_documents=3, open_requests=4)
+    assert {(turn.worker, turn.together) for turn in plan_under(parent, *below(1, 2, 3, gap=1.0))[0]} == {
+        (WORKER, None)
+    }
 
 
 def test_each_turn_of_a_limited_parent_has_its_own_requests():
-    held = seen_parent(requests=1, gap=0.5, workers=frozenset({WORKER}), open_documents=3, open_requests=3)
+    parent = seen_parent(requests=1, gap=0.5, workers=frozenset({WORKER}), open_documents=3, open_requests=3)
 
-    turns, _ = plan_under(held, *below(1, 2, 3, gap=1.0))
+    turns, _ = plan_under(parent, *below(1, 2, 3, gap=1.0))
 
     assert [(turn.requests, turn.worker) for turn in turns] == 3 * [(1, WORKER)]
 

@@ -65,42 +65,42 @@ def test_an_ip_address_has_no_subdomains():
     ],
 )
 def test_a_cookie_for_a_public_suffix_is_not_kept(by, domain, other):
-    held = Cookies().with_those_of(by, [f"a=1; Domain={domain}; Path=/"])
+    cookies = Cookies().with_those_of(by, [f"a=1; Domain={domain}; Path=/"])
 
-    assert held == Cookies()
-    assert held.header_for(other) == ""
+    assert cookies == Cookies()
+    assert cookies.header_for(other) == ""
 
 
 @each_row("host", ["github.io", "intranet"])
 def test_a_cookie_of_a_public_suffix_stays_on_that_host(host):
-    held = Cookies().with_those_of(f"https://{host}/", [f"a=1; Domain={host}; Path=/"])
+    cookies = Cookies().with_those_of(f"https://{host}/", [f"a=1; Domain={host}; Path=/"])
 
-    assert held.header_for(f"https://{host}/") == "a=1"
-    assert held.header_for(f"https://other.{host}/") == ""
+    assert cookies.header_for(f"https://{host}/") == "a=1"
+    assert cookies.header_for(f"https://other.{host}/") == ""
 
 
 def test_a_cookie_for_a_registered_domain_goes_to_its_hosts():
-    held = Cookies().with_those_of("https://www.shop.co.uk/", ["a=1; Domain=shop.co.uk; Path=/"])
+    cookies = Cookies().with_those_of("https://www.shop.co.uk/", ["a=1; Domain=shop.co.uk; Path=/"])
 
-    assert held.header_for("https://pay.shop.co.uk/") == "a=1"
+    assert cookies.header_for("https://pay.shop.co.uk/") == "a=1"
 
 
 @each_row("end", ["Max-Age=0", "Max-Age=-1", "Expires=Thu, 01 Jan 1970 00:00:00 GMT"])
 def test_a_revoked_or_replaced_cookie_no_longer_exists(end):
-    held = Cookies().with_those_of(SET_BY, ["a=1; Path=/", "b=2; Path=/", "b=3; Path=/"])
+    cookies = Cookies().with_those_of(SET_BY, ["a=1; Path=/", "b=2; Path=/", "b=3; Path=/"])
 
-    assert held.with_those_of(SET_BY, [f"a=; Path=/; {end}"]).header_for(SET_BY) == "b=3"
+    assert cookies.with_those_of(SET_BY, [f"a=; Path=/; {end}"]).header_for(SET_BY) == "b=3"
 
 
 @each_row("age", ["--1", "\u00b2", "-", "1.5", "never"])
 def test_an_age_that_is_no_number_is_ignored(age):
-    held = Cookies().with_those_of(SET_BY, [f"a=1; Path=/; Max-Age={age}"])
+    cookies = Cookies().with_those_of(SET_BY, [f"a=1; Path=/; Max-Age={age}"])
 
-    assert held.header_for(SET_BY) == "a=1"
+    assert cookies.header_for(SET_BY) == "a=1"
 
 
 def test_cookies_are_stored_and_read_again_and_longer_paths_come_first():
-    held = Cookies().with_those_of(SET_BY, ["a=1; Path=/", "b=2; Path=/shop"])
+    cookies = Cookies().with_those_of(SET_BY, ["a=1; Path=/", "b=2; Path=/shop"])
 
-    assert Cookies.read(held.stored()) == held
-    assert held.header_for(SET_BY) == "b=2; a=1"
+    assert Cookies.read(cookies.stored()) == cookies
+    assert cookies.header_for(SET_BY) == "b=2; a=1"

@@ -41,13 +41,13 @@ def test_invalid_links_and_links_out_of_scope_are_left_out():
 
 
 def test_the_scope_is_checked_once_for_each_spelling_of_a_link():
-    asked = []
-    table = make_table(admits=lambda url: asked.append(url) or True)
+    checked = []
+    table = make_table(admits=lambda url: checked.append(url) or True)
 
     for page in ("http://a.example/1", "http://a.example/2"):
         urls(table, ["/x", "y", "http://c.example/"], page)
 
-    assert len(asked) == 3
+    assert len(checked) == 3
 
 
 @given(pages=st.lists(st.tuples(st.sampled_from(BASES), st.lists(st.sampled_from(HREFS), max_size=6)), max_size=12))

@@ -45,9 +45,9 @@ def test_a_missing_option_of_a_web_job_has_its_default():
 )
 def test_the_name_in_robots_txt_is_that_of_the_user_agent_unless_set(configuration, specification, name):
     with override_settings(CRAWLCTL_ENVIRONMENT={ROBOTS_NAME.path: "cluster-bot"}):
-        asked = specification_of(SourceSettings(configuration, specification, ["http://a.example/"]))
+        specified = specification_of(SourceSettings(configuration, specification, ["http://a.example/"]))
 
-    assert asked.robots_name_asked == name
+    assert specified.robots_name_asked == name
 
 
 @each_row(
