@@ -15,8 +15,9 @@ from jobs.models import Outcome
 from jobs.queue.sql.low_water import LOWEST_DELTA
 from nodes.web import formats
 
-# Largest number of lanes that are examined for one stopped host.
-_LANES: Final = 200
+# Largest number of seeds of running jobs whose documents are counted for one stopped host. One more is read, so that
+# the line can say that there are more.
+_SEEDS: Final = 200
 # Largest number of stopped hosts that are read. Stopped hosts without lanes of running jobs are not read.
 _STOPPED: Final = 50
 _IS_OF_A_RUNNING_JOB: Final = """
@@ -30,19 +31,24 @@ EXISTS (SELECT FROM jobs_lane AS lane JOIN jobs_seed AS seed ON seed.id = lane.s
 _STOPPED_HOSTS: Final = f"""
 SELECT bin.id, bin.name, bin.stopped_at, bin.stopped_by, bin.stopped_why,
        sum(counted.amount) FILTER (WHERE counted.stage <> {Stage.DONE:d})::bigint AS waiting,
-       sum(counted.amount) FILTER (WHERE counted.stage = {Stage.DONE:d})::bigint AS denied
+       sum(counted.amount) FILTER (WHERE counted.stage = {Stage.DONE:d})::bigint AS denied,
+       max(lane.number) > {_SEEDS} AS has_more_seeds
   FROM (SELECT * FROM jobs_bin AS host WHERE stopped_at IS NOT NULL AND {_IS_OF_A_RUNNING_JOB}
          ORDER BY id LIMIT {_STOPPED}) AS bin
- CROSS JOIN LATERAL (SELECT id, seed_id FROM jobs_lane WHERE bin_id = bin.id LIMIT {_LANES}) AS lane
-  JOIN jobs_seed AS seed ON seed.id = lane.seed_id
-  JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase <> 'inactive'
+ CROSS JOIN LATERAL (
+       SELECT found.*, count(*) OVER () AS number
+         FROM (SELECT lane.id, job.id AS job_id, job.run_no
+                 FROM jobs_lane AS lane JOIN jobs_seed AS seed ON seed.id = lane.seed_id
+                 JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase <> 'inactive'
+                WHERE lane.bin_id = bin.id LIMIT {_SEEDS} + 1) AS found) AS lane
  CROSS JOIN LATERAL (
        SELECT stage, code, amount FROM jobs_counter AS counter
-        WHERE counter.job_id = job.id AND counter.run_no = job.run_no AND counter.lane_id = lane.id AND measure = 'stage'
+        WHERE counter.job_id = lane.job_id AND counter.run_no = lane.run_no AND counter.lane_id = lane.id
+          AND measure = 'stage'
         UNION ALL
        SELECT stage, code, amount FROM jobs_counterdelta AS delta
-        WHERE delta.job_id = job.id AND delta.run_no = job.run_no AND delta.lane_id = lane.id AND delta.id >= {LOWEST_DELTA}
-          AND measure = 'stage') AS counted
+        WHERE delta.job_id = lane.job_id AND delta.run_no = lane.run_no AND delta.lane_id = lane.id
+          AND delta.id >= {LOWEST_DELTA} AND measure = 'stage') AS counted
  WHERE counted.stage IN ({Stage.PENDING:d}, {Stage.ACTIVE:d}) OR counted.stage = {Stage.DONE:d} AND counted.code = 'DENIED'
  GROUP BY bin.id, bin.name, bin.stopped_at, bin.stopped_by, bin.stopped_why
 HAVING sum(counted.amount) > 0
@@ -79,12 +85,17 @@ def stopped_hosts(_now: dt.datetime) -> list[AttentionLine]:
             sentence=_(
                 "%(who)s stopped %(host)s: %(why)s. %(documents)s Release the host when the reason no longer applies."
             )
-            % {"who": who, "host": name, "why": why.rstrip("."), "documents": _documents(waiting or 0, denied or 0)},
+            % {
+                "who": who,
+                "host": name,
+                "why": why.rstrip("."),
+                "documents": _documents(waiting or 0, denied or 0, has_more_seeds=has_more_seeds),
+            },
             since=stopped_at,
             link=reverse("host", args=[id_]),
             severity=Severity.WARNING,
         )
-        for id_, name, stopped_at, who, why, waiting, denied in rows
+        for id_, name, stopped_at, who, why, waiting, denied, has_more_seeds in rows
     ]
     return with_rest(found, subject=_("Hosts"), link=f"{reverse('hosts')}?{urlencode({'state': 'stopped'})}")
 
@@ -114,7 +125,7 @@ def denied_documents(_now: dt.datetime) -> list[AttentionLine]:
     return with_rest(found, subject=_("Jobs"), link=reverse("jobs"))
 
 
-def _documents(waiting: int, denied: int) -> str:
+def _documents(waiting: int, denied: int, *, has_more_seeds: bool) -> str:
     sentences = []
     if waiting:
         sentences.append(
@@ -125,5 +136,9 @@ def _documents(waiting: int, denied: int) -> str:
         sentences.append(
             ngettext("%(n)s document ended as DENIED.", "%(n)s documents ended as DENIED.", denied)
             % {"n": formats.number(denied)}
+        )
+    if has_more_seeds:
+        sentences.append(
+            _("There can be more: only documents of %(n)s seeds are counted.") % {"n": formats.number(_SEEDS)}
         )
     return " ".join(sentences)

@@ -9,19 +9,20 @@ from uuid import uuid4
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import transaction
 from django.utils import timezone
 
 from crawlctl.drill.models import Drill
 from jobs.attention.sources import read_attention
 from jobs.lifecycle.document import Stage
-from jobs.models import Bin, Job, JobEvent, Outcome, Run, ThrottleGroup
+from jobs.models import Bin, Job, JobEvent, Lane, LaneState, Outcome, Run, Seed, ThrottleGroup
 from jobs.queries.overview import read_overview
 from jobs.ui.overview_screen import overview_screen
 from jobs.verbs import hosts
 from nodes.models import Node
 from tests.support.api import client_of
 from tests.support.cluster import NOON, register_node
-from tests.support.factories import count_folded, make_bin, make_lane, make_running_job
+from tests.support.factories import count_folded, make_bin, make_job, make_lane, make_running_job
 from tests.support.stepping import Manager
 
 
@@ -209,6 +210,23 @@ def test_a_stopped_host_is_listed_even_among_many_without_documents(cluster):
     (line,) = lines_of("host_stopped")
 
     assert line.subject == "stopped.example"
+
+
+def test_a_stopped_host_of_many_seeds_shows_that_its_number_is_a_lower_bound(cluster):
+    stopped = make_bin("stopped.example")
+    inactive, running = make_job(), make_running_job(cluster[0])
+    for job in (inactive, running.job):
+        seeds = Seed.objects.bulk_create(Seed(job=job, urls=[f"http://{n}.example/"]) for n in range(205))
+        with transaction.atomic():
+            lanes = Lane.objects.bulk_create(Lane(seed=seed, bin=stopped) for seed in seeds)
+            LaneState.objects.bulk_create(LaneState(lane=lane, seed=lane.seed, bin=stopped) for lane in lanes)
+    hosts.stop(stopped.pk, reason="they asked us to", made_by="olga", now=NOON)
+    for lane in lanes:
+        count(running, lane, 1)
+
+    (line,) = lines_of("host_stopped")
+
+    assert "documents wait there. There can be more: only documents of 200 seeds are counted." in line.sentence
 
 
 def test_documents_that_ended_as_denied_need_attention_while_the_job_runs(cluster):
