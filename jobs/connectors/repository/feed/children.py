@@ -15,7 +15,7 @@ from jobs.extraction.pool import ChildPool, PoolLimits
 from jobs.extraction.result import ExtractionFailed, Reason
 from jobs.extraction.work import Facts
 
-# Limit of the computing time of a child. A feed of 200,000 tags takes about a fifth of it.
+# Limits of the children. A feed of 200,000 tags needs about a fifth of the computing time.
 _LIMITS: Final = PoolLimits(processes=2, seconds=30, memory=1024, output=64)
 _TOO_LARGE: Final = frozenset({Reason.TIME, Reason.MEMORY, Reason.OUTPUT, Reason.NESTED})
 _SAMPLE: Final = (
