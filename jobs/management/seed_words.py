@@ -13,7 +13,7 @@ from jobs.words.codes import explain_code
 _NAMED: Final = 3
 
 
-def print_unread(endings: Sequence[SeedEnding], refused: Sequence[SeedRedirect]) -> str:
+def line_of_failed_seeds(endings: Sequence[SeedEnding], refused: Sequence[SeedRedirect]) -> str:
     """
     Return the line about the seeds of a job of which none could be read. `refused` are redirects that led out of the
     scope.
@@ -31,7 +31,7 @@ def lines_of_unread_seeds(endings: Sequence[SeedEnding], refused: Sequence[SeedR
     return [f"{len(unread):,} of {len(endings):,} seeds could not be read: {_named(unread, {})}."]
 
 
-def print_redirects(followed: Sequence[SeedRedirect], refused: Sequence[SeedRedirect]) -> list[str]:
+def lines_of_redirects(followed: Sequence[SeedRedirect], refused: Sequence[SeedRedirect]) -> list[str]:
     """Return lines about redirects of seeds: the hosts that came into the scope, and the targets outside of it."""
     to_hosts = [redirect for redirect in followed if urlsplit(redirect.source).netloc != redirect.target_host]
     lines = [

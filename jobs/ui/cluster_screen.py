@@ -65,7 +65,7 @@ def cluster_screen(page: ClusterPage, *, now: dt.datetime) -> Record:
 
 def _term(page: ClusterPage, main: NodeLine | None, *, now: dt.datetime) -> Record:
     if main is None:
-        return {"main_name": _("No main manager"), "main_tone": "failed", "term": _what_makes_a_main(page)}
+        return {"main_name": _("No main manager"), "main_tone": "failed", "term": _election_in_words(page)}
     facts = {"term": formats.number(page.term.term), "duration": formats.duration(now - (page.term.since or now))}
     late = main.is_silent(now=now)
     return {
@@ -75,7 +75,7 @@ def _term(page: ClusterPage, main: NodeLine | None, *, now: dt.datetime) -> Reco
     }
 
 
-def _what_makes_a_main(page: ClusterPage) -> str:
+def _election_in_words(page: ClusterPage) -> str:
     if not page.managers:
         return _("Start one with “crawlctl runmanager”.")
     if uses_zookeeper():
@@ -83,7 +83,7 @@ def _what_makes_a_main(page: ClusterPage) -> str:
     return _("The oldest running manager becomes the main manager.")
 
 
-def _pulse(node: NodeLine, *, now: dt.datetime) -> Record:
+def _heartbeat_in_words(node: NodeLine, *, now: dt.datetime) -> Record:
     """Return the time since the last heartbeat, and the time after which a silent node is marked failed."""
     silence = max(0.0, (now - node.heartbeat_at).total_seconds())
     return {
@@ -98,7 +98,7 @@ def _manager(node: NodeLine, held: Held, *, heaviest: float, now: dt.datetime) -
     groups = ngettext("%(n)s group", "%(n)s groups", held.in_all) % {"n": formats.number(held.in_all)}
     return {
         **node_row(node, now=now),
-        **_pulse(node, now=now),
+        **_heartbeat_in_words(node, now=now),
         "crown": "working" if node.is_main else "",
         "load": _("%(groups)s, weight %(weight)s") % {"groups": groups, "weight": f"{held.weight:g}"},
         "groups": [_tile(tile, heaviest=heaviest) for tile in held.groups],
@@ -111,7 +111,7 @@ def _worker(node: NodeLine, *, now: dt.datetime) -> Record:
     flushed = node.progress.get("flushed", 0)
     return {
         **node_row(node, now=now),
-        **_pulse(node, now=now),
+        **_heartbeat_in_words(node, now=now),
         "in_flight": formats.number(node.in_flight),
         "batches": formats.number(node.batches),
         "flushed": formats.number(int(flushed)),

@@ -22,7 +22,7 @@ from jobs.management.crawl_options import NO_ARCHIVE, CrawlOptions, prepare_job
 from jobs.management.crawl_sources import CrawlRefused
 from jobs.management.exit_codes import ExitCode
 from jobs.management.progress import NO_SEED_READ, Bar, summary
-from jobs.management.seed_words import lines_of_unread_seeds, print_redirects, print_unread
+from jobs.management.seed_words import line_of_failed_seeds, lines_of_redirects, lines_of_unread_seeds
 from jobs.management.standard_output import DocumentStream
 from jobs.metrics.table import shown_by
 from jobs.models import Job, LostLines
@@ -161,9 +161,9 @@ class Command(BaseCommand):
         write(ended.as_json() if as_json else ended.as_text())
         refused = read_refused_redirects(job)
         if ended.reason == NO_SEED_READ:
-            self._write_line(print_unread(endings, refused))
+            self._write_line(line_of_failed_seeds(endings, refused))
         else:
-            for line in (*lines_of_unread_seeds(endings, refused), *print_redirects(read_new_hosts(job), refused)):
+            for line in (*lines_of_unread_seeds(endings, refused), *lines_of_redirects(read_new_hosts(job), refused)):
                 self._write_line(line)
         for lost in LostLines.objects.filter(output__jobs=job).select_related("output"):
             self._write_line(sentence_of_lost_lines(lost))
