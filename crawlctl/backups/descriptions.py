@@ -17,6 +17,8 @@ _LSN: Final = re.compile(r"[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 # Pattern of the names of servers, which are parts of keys.
 _WORD: Final = re.compile(r"(?!\.)[A-Za-z0-9_.+-]{1,100}")
+# Identity of an unknown server: a part of keys, so it is not empty.
+_UNKNOWN_SYSTEM: Final = "unknown"
 # Sizes of a segment that PostgreSQL allows (bytes).
 _SEGMENT_SIZES: Final = frozenset(2**power for power in range(20, 31))
 
@@ -76,6 +78,8 @@ def described(description: Mapping[str, Any], *, name: str) -> Backup:
         raise ValueError("name")
     known["data"] = _file(known["data"], name=name)
     known["sealed"] = None if known["sealed"] is None else _file(known["sealed"], name=name)
+    # The oldest backups have no identity of their server.
+    known["system"] = known["system"] or _UNKNOWN_SYSTEM
     return Backup(**known)
 
 

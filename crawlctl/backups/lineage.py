@@ -32,7 +32,7 @@ _RECOVERY: Final = {
 
 def next_timeline(store: Store, way: Way) -> int:
     """Return the lowest number of a timeline that nothing in the store uses."""
-    system = way.backup.system or "unknown"
+    system = way.backup.system
     names = (listed.key.rsplit("/", 1)[1] for listed in store.list(f"{wal.RESTORES}/{system}/"))
     taken = {int(name) for name in names if name.isdecimal() and len(name) <= _DIGITS}
     for listed in store.list(f"{wal.FOLDER}/{system}/"):
@@ -48,7 +48,7 @@ def reserve_timeline(store: Store, way: Way, *, now: dt.datetime) -> int:
 
     A store that refuses writes still allows restores, each with the lowest number that the store does not show.
     """
-    folder = f"{wal.RESTORES}/{way.backup.system or 'unknown'}"
+    folder = f"{wal.RESTORES}/{way.backup.system}"
     number = next_timeline(store, way)
     with tempfile.TemporaryDirectory(prefix="crawlctl-") as place:
         path = Path(place) / "reserved"

@@ -83,6 +83,7 @@ def test_a_changed_description_of_a_backup_counts_as_damaged(root, content):
 @hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
 @given(field=st.sampled_from(sorted(GOOD)), value=ANYTHING)
 @example(field="end_lsn", value="x/y")
+@example(field="system", value="")
 def test_no_value_in_a_description_causes_an_unexpected_error(root, field, value):
     store = put(root, json.dumps({**GOOD, field: value}).encode())
 

@@ -17,6 +17,7 @@ from nodes.coordination.zookeeper import ZooKeeperCoordination
 from nodes.coordination.zookeeper_session import Address
 from nodes.distributed import DistributedJobManager
 from tests.support.proxy import Proxy
+from tests.support.waiting import wait_until
 from tests.support.zookeeper import ZooKeeper
 
 # Timeout of a node: long enough for a busy machine, short enough for a test to wait for it.
@@ -46,6 +47,15 @@ def zookeeper_bench(zookeeper):
     made.close()
 
 
+def _is_connected(node):
+    """Connect a node; return False if a busy machine lost its new connection."""
+    try:
+        node.connect()
+    except Unreachable:
+        return False
+    return True
+
+
 class Bench:
     """The nodes of one cluster. All nodes end when the test ends."""
 
@@ -63,7 +73,7 @@ class Bench:
         self.proxies[name] = self._proxy()
         node = self._open(name, self.proxies[name], timeout, **facts)
         self._made.append(node)
-        node.connect()
+        wait_until(lambda: _is_connected(node))
         if joins is not None:
             node.join(joins)
             if beats:
