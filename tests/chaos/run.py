@@ -55,7 +55,7 @@ def chaos_server(directory):
     directory.mkdir(parents=True)
     os.environ.pop("CRAWLCTL_CHAOS", None)
     os.environ["DJANGO_SETTINGS_MODULE"] = "crawlctl.settings"
-    os.environ["CRAWLCTLVAR"] = str(directory / "var")
+    os.environ["CRAWLCTL_VAR"] = str(directory / "var")
     os.environ["CRAWLCTL_LOG_LEVEL"] = "WARNING"
     with debian_server(directory / "server", configuration=audit.CONFIGURATION) as server:
         os.environ["DATABASE_URL"] = Database(server.address).url
