@@ -86,5 +86,5 @@ def _session(me: NodeIdentity, purpose: str) -> Session:
 
 
 def _beat(settings: Effective) -> float:
-    """Return the time between two signs of life (seconds)."""
+    """Return the time between two heartbeats of a task worker (seconds)."""
     return min(settings[HEARTBEAT_INTERVAL], settings[DEAD_AFTER] / _BEATS_OF_SILENCE).total_seconds()
