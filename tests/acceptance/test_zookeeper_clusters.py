@@ -73,7 +73,7 @@ def watch(zookeeper, path):
                 timeout=seconds(60),
             )
             closing.callback(store.close)
-            return store.look
+            return store.read_state
 
         yield begin
 
