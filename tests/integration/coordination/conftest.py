@@ -47,7 +47,7 @@ def zookeeper_bench(zookeeper):
     made.close()
 
 
-def _is_connected(node):
+def _could_connect(node):
     """Connect a node; return False if a busy machine lost its new connection."""
     try:
         node.connect()
@@ -73,7 +73,7 @@ class Bench:
         self.proxies[name] = self._proxy()
         node = self._open(name, self.proxies[name], timeout, **facts)
         self._made.append(node)
-        wait_until(lambda: _is_connected(node))
+        wait_until(lambda: _could_connect(node))
         if joins is not None:
             node.join(joins)
             if beats:
